@@ -1,9 +1,14 @@
 # make serve   a fresh clone becomes a running hub; ARGS="--port 9000" passes flags on
 # make test    the test suite; ARGS="tests/wire -x" passes arguments on
+# make test-times  the suite with its costs: seconds of clock and processors, waiting, programs, hubs, databases, by
+#              folder, file and test; MCPHUB_TEST_TIMES=FILE keeps each test as JSON
+# make test-nervous  the suite, or ARGS="tests/wire", three times in random order with a busy loop on every core; a printed
+#              seed draws an order again: MCPHUB_TEST_SEED=4711
 # make test-fast   between two edits: what starts no program and is not slow, with fewer examples
 # make rigs    what kills, floods, tampers and races for minutes, and the programs of others; needs PostgreSQL and npm.
 #              PgBouncer is needed by one of them, `make rig-machines`. SHORT=1 leaves out what proves on one database what
-#              another rig proves on the other, tests marked `long`, and the long draws of Hypothesis.
+#              another rig proves on the other, twenty thousand requests to REST, tests marked `long` or `heavy`, and the
+#              long draws of Hypothesis.
 #              KILLS=300 KILLS_BOTH=150 WAITED=200 ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100
 #              STREAM_SECONDS=3500 BEAT_SECONDS=25 is the long form; they draw the same lots each time, and others with
 #              SEED=$RANDOM
@@ -12,14 +17,17 @@
 #              ROWS=100000 is fewer; ARGS="--database sqlite"
 # make rig-soak   a hub under a steady, mixed load: memory, descriptors and tables must not grow. SOAK_SECONDS=3600;
 #              ARGS="--database sqlite"
+# make rig-misbehaving   a hundred servers that are odd or misbehave in turn, behind a hub that answers all the while: each
+#              healthy call right and on record, nothing that grows. SECONDS=3600 is the long form
 # make rig-published   servers as npm and PyPI publish them, behind a hub; not among the rigs, for it installs a gigabyte:
 #              python -m tests.clients.install first
 # MCPHUB_TEST_EVERY_WAY=1 make test ARGS="-m rig tests/wire/test_approvals_clients.py"   calls that wait, seen by 27 ways of clients
 # make rig-agents   fifteen agent frameworks at /mcp and at /v1, and twelve clients at /v1; by name too, for it installs
 #              gigabytes. ARGS="crewai litellm"
 # make check   what must be clean before a commit
-# make pictures   those of docs/operators.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
-# make tool-api   docs/tool-api.md, from signatures and docstrings
+# make pictures   those of docs/operate/console.md, by a browser that goes through a hub; needs Chromium. ARGS="--only calls"
+# make feature NAME=call_notes   the skeleton of a feature, with a test that passes; see CONTRIBUTING.md
+# make tool-api   docs/integrate/tool-api.md, from signatures and docstrings
 # make messages   the Russian catalogue after a change of words; needs gettext
 # make hashes   deploy/hashes after a change of a dependency or of constraints.txt: what `pip --require-hashes` takes
 # make dist    dist/: sdist and wheel, the same bytes for the same commit. make try-wheel installs them in an empty
@@ -31,9 +39,10 @@
 # make release-fixture   once for each release: its data on SQLite and PostgreSQL, which every later version migrates in a
 #              test; needs pg_dump
 # make sbom    dist/mcphub.cdx.json, a bill of materials of what a hub installs; ARGS="--list NAME" of deploy/hashes
+# make words   sentences without a noun and software that speaks, per 1 000 words of docstrings and messages
 # make count   lines, tables, names used twice, signatures with Any, rooms, and the functions that a call crosses;
 #              ARGS="--names --signatures" lists names and signatures
-# make search-quality   how often the search finds the right tool, over 200 labelled questions; ARGS="--misses"
+# make search-quality   how often the search finds the right tool, over 200 labelled questions; ARGS="--misses", ARGS="--sets FOLDER"
 # make conformance | bench   the official suite, as client and as server, and the figures; they start their own hub
 #
 # PYTHON chooses the interpreter, VENV where things are installed: make test PYTHON=python3.13 VENV=.venv-313
@@ -58,11 +67,12 @@ EXAMPLES ?= $(if $(SHORT),1,3)
 STREAM_SECONDS ?= 20
 FLOOD_SECONDS ?= 40
 SOAK_SECONDS ?= 3600
+SECONDS ?= 0
 BEAT_SECONDS ?= 1
 SEED ?= 1
 RIGS_AT_ONCE ?= 1
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+INSTALL = deploy/release/install.sh $(VENV) $(PYTHON)
 
 # The settings of a hub in production, for the deploy checks.
 PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.example \
@@ -71,14 +81,22 @@ PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.exampl
 # Hundreds of processes are started; where nothing keeps what Python compiles, each compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve test test-fast rigs check count conformance bench search-quality guardrail-quality pictures tool-api messages install \
+.PHONY: price serve test test-times test-nervous test-fast rigs check count conformance bench search-quality guardrail-quality pictures feature tool-api messages install \
 	install-dev hashes sbom dist try-clone try-wheel image try-image try-chart release-fixture clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
 
 test: $(VENV)/.installed-peers
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not rig" $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not rig" $(WITH) $(ARGS)
+
+test-times: WITH = -p tests.times
+test-times: test
+
+test-nervous: WITH = -p tests.nervous
+test-nervous: $(VENV)/.installed-peers
+	@for run in 1 2 3; do $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not rig" \
+		$(WITH) $(ARGS) || exit 1; done
 
 test-fast: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not rig and not program and not slow" --hypothesis-profile fast $(ARGS)
@@ -87,13 +105,14 @@ test-fast: $(VENV)/.installed-dev
 # deadline. The others wait for what they started half of the time: RIGS_AT_ONCE=2 where cores are idle. The attackers of a
 # flood take only time that nobody else wants, so both floods stand beside what mostly waits.
 rigs: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "rig$(if $(SHORT), and not long)" $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "rig$(if $(SHORT), and not long and not heavy)" $(ARGS)
 	$(if $(SHORT),,@$(BIN)/python -m pytest -q -n $(JOBS) -m "hypothesis and not program and not rig" --hypothesis-profile long)
+	$(if $(SHORT),,@$(MAKE) --no-print-directory test-nervous ARGS=)
 	@$(BIN)/python -m tests.rigs.two_workers
-	@$(MAKE) --no-print-directory -k -j$(RIGS_AT_ONCE) -Otarget $(if $(SHORT),$(filter-out $(addprefix rig-,$(TWICE)),$(RIGS)),$(RIGS))
+	@$(MAKE) --no-print-directory -k -j$(RIGS_AT_ONCE) -Otarget $(if $(SHORT),$(filter-out $(addprefix rig-,$(OF_LONG_FORM)),$(RIGS)),$(RIGS))
 
 # By name only: it brings packages of a hundred MB, and takes minutes.
-BY_NAME := rig-openapi-survey rig-published rig-agents rig-million rig-soak
+BY_NAME := rig-openapi-survey rig-published rig-misbehaving rig-agents rig-million rig-soak
 rig-openapi-survey: WORDS = openapi_survey --seed $(SEED) $(ARGS)
 # By name, too: a million rows and an hour are no part of what is tried before each release candidate.
 rig-million: ROWS = 1000000
@@ -105,7 +124,8 @@ RIGS := $(addprefix rig-,rest-contract kill-nine-cluster machines nth-statement-
 	accounts accounts-postgresql approvals approvals-postgresql flood streams-postgresql streams attacking-child attacks \
 	attacks-postgresql flood-postgresql)
 # What SHORT=1 leaves out.
-TWICE := accounts approvals attacks flood no-audit nth-statement retries streams tampering-postgresql
+OF_LONG_FORM := accounts approvals attacks flood kill-nine-postgresql no-audit nth-statement rest-contract retries streams \
+	tampering-postgresql
 .PHONY: $(RIGS) $(BY_NAME)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)
 rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30 --with both
@@ -133,18 +153,28 @@ rig-flood-postgresql: WORDS = flood --seconds $(FLOOD_SECONDS) --database postgr
 rig-children: WORDS = children --seed $(SEED) --cycles $(CYCLES) --kills $(KILLS)
 rig-streams: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS)
 rig-streams-postgresql: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS) --database postgresql
+rig-misbehaving: WORDS = misbehaving --seconds $(SECONDS) --rounds 2 $(if $(SHORT),--short)
 rig-published: WORDS = published
 rig-agents: WORDS = agents $(ARGS)
 $(RIGS) $(BY_NAME): $(VENV)/.installed-dev
-	@$(BIN)/python -m tests.rigs.$(WORDS)
+	@began=$$(date +%s); $(BIN)/python -m tests.rigs.$(WORDS) && echo "$@: $$(($$(date +%s) - began)) s"
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m benchmarks.words --check --most 0
 	$(PRODUCTION) $(BIN)/mcphub makemigrations --check --dry-run
 	$(PRODUCTION) $(BIN)/mcphub check --deploy --fail-level WARNING
+	$(BIN)/python -m benchmarks.price 2>/dev/null
+
+# Bytecodes and frames of a call, against benchmarks/price.json; ARGS=--update writes them down.
+price: $(VENV)/.installed-dev
+	@$(BIN)/python -m benchmarks.price $(ARGS)
+
+words: $(VENV)/.installed-dev
+	@$(BIN)/python -m benchmarks.words $(ARGS)
 
 count: $(VENV)/.installed-dev
 	@$(BIN)/python -m benchmarks.house $(ARGS)
@@ -167,6 +197,11 @@ guardrail-quality: $(VENV)/.installed-dev
 
 pictures: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python -m tests.browser.pictures $(ARGS)
+
+# The skeleton of a feature with a test that passes: make feature NAME=call_notes
+feature: $(VENV)/.installed-dev
+	@$(BIN)/python -m tests.new_feature $(NAME)
+	@$(BIN)/ruff format -q mcphub/features/$(NAME) tests/features
 
 tool-api: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.tool_api
@@ -208,17 +243,17 @@ install-dev: $(VENV)/.installed-dev
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "The hub needs Python 3.11 or newer: make serve PYTHON=python3.13")'
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv --without-pip $(VENV)
 
 # Stamps: the second run installs nothing.
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed: pyproject.toml constraints.txt deploy/hashes/mcphub.txt | $(BIN)/python
 	@echo "Installing the hub into $(VENV) ..." >&2
-	@$(PIP) -e .
+	@$(INSTALL)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing the hub and its tools for development into $(VENV) ..." >&2
-	@$(PIP) -e '.[dev]'
+	@$(INSTALL) '[dev]'
 	@touch $(VENV)/.installed $@
 
 # An older SDK of MCP, whose servers the tests put behind a hub; it does not share an environment with the newer one.

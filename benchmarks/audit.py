@@ -76,7 +76,7 @@ def _seed(data: Path, address: str, calls: int) -> None:
 def questions(
     newest: dict[str, Any], oldest: dict[str, Any], rare: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Give (name, query). Values are taken of rows: the newest, the oldest, one that failed."""
+    """Return (name, query). Values are taken of rows: the newest, the oldest, one that failed."""
     now = datetime.fromisoformat(newest["started_at"])
     begin = datetime.fromisoformat(oldest["started_at"])
 
@@ -193,7 +193,7 @@ def _three(took: list[float]) -> str:
 
 
 def _rows(http: httpx2.Client, query: dict[str, str]) -> Any:
-    """Give the first rows, from whatever page holds them: one may end early."""
+    """Return the first rows, from whatever page holds them: one may end early."""
     answer = http.get("/api/invocations/", params=query)
     while True:
         assert answer.status_code == 200, answer.text

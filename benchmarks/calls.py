@@ -36,7 +36,7 @@ class Place:
     _hubs: dict[str, HubPlace]
 
     def hub(self, name: str, *, tools: int = 10, database: str | None = None) -> HubPlace:
-        """Give a furnished place of a hub."""
+        """Return a furnished place of a hub."""
         if name not in self._hubs:
             made = HubPlace(self.python.hub, self.folder / name, database, tools)
             made.furnish()
@@ -139,7 +139,7 @@ def session_ended(*_: object) -> None:
 
 @contextlib.contextmanager
 def _collector() -> Iterator[str]:
-    """Give the address of a program that takes what it is sent, and forgets it."""
+    """Return the address of a program that takes what it is sent, and forgets it."""
     words = [sys.executable, "-u", "-c", _COLLECTOR]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -197,7 +197,7 @@ print(texts[0])
 
 
 _ISSUER = """
-from mcphub.signin.models import Issuer
+from mcphub.features.signin.models import Issuer
 row = Issuer(name="bench", issuer="URL", enabled=True, keys_address="URL/realms/work/keys")
 row.full_clean()
 row.save()

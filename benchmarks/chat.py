@@ -16,14 +16,14 @@ from benchmarks.calls import Place
 from benchmarks.environments import ROOT
 from benchmarks.measuring import Bench, say
 from benchmarks.servers import CLIENT_CORE, Failed, client, hub, pinning, stop
-from tests.chat.script import say as answer
-from tests.chat.script import script
+from tests.features.chat.script import say as answer
+from tests.features.chat.script import script
 
 _STREAMS = 200
 _PAUSE_MS = 50
 """Between two words: 20 a second."""
 _SET_UP = """
-from mcphub.chat.models import ChatModel, ChatProvider
+from mcphub.features.chat.models import ChatModel, ChatProvider
 from sessions_app.models import ApiKey
 row = ChatProvider(slug="up", kind="compatible", base_url={url!r}, idle_seconds=120)
 row.full_clean()
@@ -36,7 +36,7 @@ print(ApiKey.issue("chat", scopes=["chat"])[1])
 def chat(bench: Bench, place: Place) -> None:
     part = "chat"
     provider = subprocess.Popen(
-        [sys.executable, "-m", "tests.chat.provider"],
+        [sys.executable, "-m", "tests.features.chat.provider"],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,

@@ -161,7 +161,7 @@ class Crowd:
 async def measure(
     hubs: Sequence[tuple[int, str]], command: Sequence[str], variables: Mapping[str, str], tool: str, edits: int
 ) -> dict[str, list[float]]:
-    """Give the milliseconds from each of so many edits to each listener, by the kind of listener.
+    """Return the milliseconds from each of so many edits to each listener, by the kind of listener.
 
     `hubs` are ports and keys, `command` and `variables` how an `mcphub` command runs on their data, `tool` is what is
     switched off and on. Raises OSError for a hub that refuses, TimeoutError where the news does not come.

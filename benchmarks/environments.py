@@ -77,13 +77,13 @@ def of_revision(revision: str, wanted: str | None) -> tuple[Path, Path]:
 
 
 def facts(python: Path) -> dict[str, str]:
-    """Give the versions of what an interpreter has."""
+    """Return the versions of what an interpreter has."""
     found: dict[str, str] = json.loads(subprocess.check_output([python, "-c", _FACTS], text=True))
     return found
 
 
 def _base(wanted: str | None) -> str:
-    """Give the interpreter that all environments are made from; a name that only stands there does not count."""
+    """Return the interpreter that all environments are made from; a name that only stands there does not count."""
     for name in [wanted] if wanted else ["python3.13", "python3"]:
         path = shutil.which(name)
         if path and _version(path):
@@ -92,7 +92,7 @@ def _base(wanted: str | None) -> str:
 
 
 def _version(python: str | Path) -> str:
-    """Give the version, such as 3.13.0; an empty text for what does not run."""
+    """Return the version, such as 3.13.0; an empty text for what does not run."""
     code = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
     try:
         return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
@@ -101,7 +101,7 @@ def _version(python: str | Path) -> str:
 
 
 def _hub(interpreter: str) -> Path:
-    """Give the hub's interpreter: that of this run if it is the same Python, else one of the cache."""
+    """Return the hub's interpreter: that of this run if it is the same Python, else one of the cache."""
     if _version(sys.executable) == _version(interpreter) and _can_run_the_hub(sys.executable):
         return Path(sys.executable)
     constraints = ROOT / "constraints.txt"

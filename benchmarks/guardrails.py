@@ -41,7 +41,7 @@ def guardrails(bench: Bench, place: Place) -> None:
 
 
 def look_ms(text: str) -> float:
-    """Give the milliseconds of one look by all detectors over 100 KB, in this process."""
+    """Return the milliseconds of one look by all detectors over 100 KB, in this process."""
     value = {"content": [{"type": "text", "text": (text * 2000)[: 100_000 if text.isascii() else 55_000]}]}
     written = json.canonical(value)
     scanner = scanner_of(named(GROUPS), 1 << 20, 64)

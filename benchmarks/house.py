@@ -54,16 +54,18 @@ def sources() -> list[Source]:
 
 
 def repeated_names(files: list[Source]) -> dict[str, list[str]]:
-    """Give the class names of two modules or more, with the modules."""
+    """Return the class names of two modules or more, with the modules."""
     found = defaultdict(list)
     for source in files:
+        if "management/commands" in source.name:  # Django wants each called Command
+            continue
         for name in {node.name for node in source.tree.body if isinstance(node, ast.ClassDef)}:
             found[name].append(source.name)
     return {name: modules for name, modules in sorted(found.items()) if len(modules) > 1}
 
 
 def signatures(source: Source) -> Iterator[tuple[bool, bool, bool]]:
-    """Give for each function: has it `Any`, has it `Any` elsewhere than in `*args` and `**kwargs`, has it `Json`?"""
+    """Return for each function: has it `Any`, has it `Any` elsewhere than in `*args` and `**kwargs`, has it `Json`?"""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = node.args

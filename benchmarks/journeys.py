@@ -39,7 +39,7 @@ from benchmarks.house import PACKAGES
 from benchmarks.profile_call import Driver, Exchange
 from benchmarks.proxied import CONNECT
 from benchmarks.servers import HubPlace, peer, stop
-from tests.chat.script import calls, say, script
+from tests.features.chat.script import calls, say, script
 
 _WARM = 20
 _TRACED = 5
@@ -132,7 +132,7 @@ class Journeys:
 
     @asynccontextmanager
     async def edits(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Give the journey of an edit, with a browser that is logged in and a client that listens."""
+        """Return the journey of an edit, with a browser that is logged in and a client that listens."""
         from django.contrib.auth.models import User
         from django.test import Client
         from django.test.utils import setup_test_environment
@@ -208,7 +208,7 @@ def main() -> None:
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="mcphub-journeys-")))
         provider = subprocess.Popen(
-            [sys.executable, "-m", "tests.chat.provider"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+            [sys.executable, "-m", "tests.features.chat.provider"], stdout=subprocess.PIPE, text=True, cwd=ROOT
         )
         running.callback(stop, provider)
         assert provider.stdout is not None

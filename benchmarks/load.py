@@ -191,7 +191,7 @@ class Load:
         return figures_of(self.latencies, seconds, server, own)
 
     async def _begin(self, client: Client) -> tuple[bytes, bytes]:
-        """Give the request of this client, before and after its id; shake hands first where the era does."""
+        """Return the request of this client, before and after its id; shake hands first where the era does."""
         job = self.job
         session = ""
         if job["era"] == "handshake":
@@ -212,7 +212,7 @@ class Load:
 
 
 def figures_of(latencies: Sequence[float], seconds: float, server: float, own: float) -> dict[str, Any]:
-    """Give what a job found: seconds of each call, of the whole, and of the processor at both ends."""
+    """Return what a job found: seconds of each call, of the whole, and of the processor at both ends."""
     ordered = sorted(latencies)
     calls = len(ordered)
 

@@ -1,4 +1,4 @@
-"""The part that measures rules about calls: none, one for another tool, one of the tool, one over its arguments."""
+"""The part that measures call rules: none, one for another tool, one of the tool, one over its arguments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def policy(bench: Bench, place: Place) -> None:
 
 
 def decision_ms(condition: str) -> float:
-    """Give the milliseconds of one decision by a rule over 2 KB of arguments, in this process."""
+    """Return the milliseconds of one decision by a rule over 2 KB of arguments, in this process."""
     rule = Rule(key=1, name="bench", version=1, effect="deny", condition=expressions.compile(condition))
     tool = SimpleNamespace(name="t", connection=None, definition={}, version="1", read_only=False)
     found = Policy([rule]).of(tool, {})

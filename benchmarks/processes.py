@@ -10,7 +10,7 @@ _OF_A_PROCESS = 2
 
 
 def tree(pid: int, without: str = "") -> list[int]:
-    """Give the process and all that descend from it, but for those whose command has the word `without`."""
+    """Return the process and all that descend from it, but for those whose command has the word `without`."""
     found = [pid]
     for each in found:
         try:
@@ -27,7 +27,7 @@ def _command(pid: int) -> str:
 
 
 def processor_seconds(pids: list[int]) -> float:
-    """Give the processor time, user and system, that these processes have used so far."""
+    """Return the processor time, user and system, that these processes have used so far."""
     seconds = 0.0
     for pid in pids:
         try:
@@ -39,7 +39,7 @@ def processor_seconds(pids: list[int]) -> float:
 
 
 def resident_kib(pids: list[int]) -> int:
-    """Give the resident memory of these processes. Pages that several share count for each."""
+    """Return the resident memory of these processes. Pages that several share count for each."""
     total = 0
     for pid in pids:
         try:

@@ -156,7 +156,7 @@ async def profile(options: argparse.Namespace, key: str) -> None:
 
 
 async def _timed(driver: Driver, tool: str, options: argparse.Namespace, *threads: int) -> tuple[float, float, float]:
-    """Give microseconds a call: of the clock, and of the processor for each of two threads."""
+    """Return microseconds a call: of the clock, and of the processor for each of two threads."""
     before = [_thread_seconds(thread) for thread in threads]
     begun = time.perf_counter()
     await driver.calls(tool, options.calls, options.clients)
@@ -176,7 +176,7 @@ def _print(profiler: cProfile.Profile, calls: int, lines: int) -> None:
     total = sum(own for _, _, own, _, _ in stats.values())
     modules: Counter[str] = Counter()
     for (file, _, name), (_, _, own, _, _) in stats.items():
-        modules[_module(file, name)] += own
+        modules[module_of(file, name)] += own
     print(f"  under the profiler {total / calls * 1e6:.0f} µs a call; by module:")
     for module, own in modules.most_common(14):
         print(f"    {own / total:>6.1%} {own / calls * 1e6:>7.1f} µs  {module}")
@@ -184,7 +184,7 @@ def _print(profiler: cProfile.Profile, calls: int, lines: int) -> None:
     print("     share      own     with   times a call")
     ordered = sorted(stats.items(), key=lambda item: -item[1][2])
     for (file, line, name), (_, count, own, cumulative, _) in ordered[:lines]:
-        where = name if file == "~" else f"{_module(file, name)}:{line} {name}"
+        where = name if file == "~" else f"{module_of(file, name)}:{line} {name}"
         print(
             f"    {own / total:>6.1%} {own / calls * 1e6:>6.1f} µs {cumulative / calls * 1e6:>5.0f} µs "
             f"{count / calls:>6.1f}  {where}"
@@ -192,7 +192,7 @@ def _print(profiler: cProfile.Profile, calls: int, lines: int) -> None:
     print()
 
 
-def _module(file: str, name: str) -> str:
+def module_of(file: str, name: str) -> str:
     if file == "~":
         return "(C)"
     path = Path(file)

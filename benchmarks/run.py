@@ -3,7 +3,7 @@
     python -m benchmarks.run [--quick] [--only PART]... [--python PYTHON] [--postgres ADDRESS]
 
 It prints, and writes to benchmarks/results/ as JSON. No figure decides on the exit status: it is 0 unless
-something did not run or an answer was wrong. docs/performance.md explains the method.
+something did not run or an answer was wrong. docs/develop/performance.md explains the method.
 """
 
 from __future__ import annotations

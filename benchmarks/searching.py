@@ -18,7 +18,7 @@ TOOLS = 5_000
 
 
 def many(count: int) -> dict[str, Mapping[str, Any]]:
-    """Give the tools of the labelled set over and over, each API under other names."""
+    """Return the tools of the labelled set over and over, each API under other names."""
     known, found = quality.tools(), dict[str, Mapping[str, Any]]()
     while len(found) < count:
         copy = len(found) // len(known)

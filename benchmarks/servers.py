@@ -37,7 +37,7 @@ class Pinning:
 
 
 def pinning(core: int | None) -> Any:
-    """Give what a child does before it starts: take its core, and as many open files as it may have."""
+    """Return what a child does before it starts: take its core, and as many open files as it may have."""
 
     def settle() -> None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -69,7 +69,7 @@ class Server:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def with_tool(self, name: str, tool: str) -> Server:
-        """Give the same server, called with another tool."""
+        """Return the same server, called with another tool."""
         return Server(**{**self.__dict__, "name": name, "tool": tool})
 
     def in_era(self, name: str, era: str) -> Server:

@@ -68,7 +68,7 @@ def post(port: int, key: str, message: dict[str, Any], headers: dict[str, str], 
 
 
 def headers_of(head: bytes) -> dict[str, str]:
-    """Give the header fields of an answer's head, names in lower case."""
+    """Return the header fields of an answer's head, names in lower case."""
     fields = (line.partition(":") for line in head.decode("latin-1").split("\r\n")[1:])
     return {name.strip().lower(): value.strip() for name, colon, value in fields if colon}
 

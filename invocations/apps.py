@@ -24,11 +24,12 @@ class InvocationsConfig(AppConfig):
     verbose_name = _("Audit")
 
     def ready(self) -> None:
-        from invocations import renamed_tools
+        from invocations import reach, renamed_tools
         from invocations.mapping import bundle as bundled
         from invocations.quotas import bundle as quotas
 
         bundled.connect()
         quotas.connect()
         renamed_tools.connect()
+        reach.connect()
         install_after_migrate(self, RULES)

@@ -18,7 +18,7 @@ _IN_CONTEXT = in_context(ValueOwner.SOURCE)
 
 
 class ClientChannel:
-    """How a running call speaks to its client before the result. A transport says in `send` how."""
+    """How a running call speaks to its client before the result. A transport implements `send`."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class ClientChannel:
 
 
 class NullChannel(ClientChannel):
-    """To a client that hears nothing before the result: notifications are lost, requests refused."""
+    """For a client that receives nothing before the result: notifications are dropped, requests refused."""
 
     __slots__ = ()
 
@@ -111,12 +111,12 @@ class CallSource:
 
 
 def recorded_in(source: CallSource, of_tool: Workspace | None) -> str | None:
-    """Give the name of the workspace in whose record a call stands: the one that its caller came by, or the tool's."""
+    """Return the name of the workspace in whose record a call stands: the caller's, or the tool's."""
     return source.caller.workspace_slug or (of_tool.slug if of_tool is not None else None) or None
 
 
 def clip(text: str, length: int) -> str:
-    """Give `text` as a database column takes it: no NUL, no lone surrogates, at most `length` characters."""
+    """Return `text` as a database column takes it: no NUL, no lone surrogates, at most `length` characters."""
     text = text[:length]
     if "\x00" in text:
         text = text.replace("\x00", "�")

@@ -1,8 +1,8 @@
 """The columns of a recorded call and of its envelope, each declared once.
 
-From a line here follow: the ledger's statements and rows, what an envelope keeps for recovery, what the seal covers,
-REST's members, the filters of REST and of the console (`lists/filters.py`), and the exports. Besides its line a column
-needs its field in `models.py`, with a migration, and a value: an attribute of the object that `of` names.
+Each line here defines: the ledger's statements and rows, the envelope's context for recovery, the seal, REST members,
+the filters of REST and console (`lists/filters.py`), and the exports. Besides its line a column needs its field in
+`models.py`, with a migration, and a value: an attribute of the object that `of` names.
 
 Imports no Django: the sealing process reads it, too.
 """
@@ -31,13 +31,14 @@ class ColumnType(Enum):
 
 
 class ValueOwner(StrEnum):
-    """Whose attribute a column's value is. A row is written owner by owner, in this order."""
+    """The owner of a column's value. A row is written owner by owner, in this order."""
 
     CALL = "call"
-    """`invocations.call.running.Call`."""
+    """`invocations.call.call.CallRecord`."""
     TOOL = "tool"
-    """`tools_catalog.catalog.snapshot.Tool`, or what is read: `invocations.subject.RowSubject`. A refused call may
-    have named none."""
+    """`tools_catalog.catalog.snapshot.Tool`, or the target of a read: `invocations.subject.RowSubject`. A refused
+    call may have named none.
+    """
     RECORD = "record"
     """Nobody's: `ledger/rows.py` gives the outcome, the times and the process by the columns' names."""
     SOURCE = "source"
@@ -76,7 +77,7 @@ class ColumnFilter:
     implies: Mapping[str, str] | None = None
     """Values of other columns in every row that matches: the condition of the partial index that answers."""
     skips_blank: bool = False
-    """The index that answers holds no row where the column is empty, so the condition says so, too."""
+    """The index holds no rows with an empty column, so the condition excludes them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,9 @@ class Column:
     attribute: str = ""
     """The owner's name of the value; empty: the column's."""
     is_optional: bool = False
-    """Null where there is nothing to say. A hash leaves nulls out, so rows from before the column keep theirs."""
+    """Null without a value. A hash leaves nulls out, so rows from before the column keep theirs."""
     null_is: str = ""
-    """What null stands for, where lists and filters say it."""
+    """The meaning of null in lists and filters."""
     is_body: bool = False
     """JSON that went in or came out: sealed by its digest, and shown to nobody without the right to read bodies."""
     member: str = ""
@@ -122,7 +123,7 @@ class AuditTable:
         return tuple(column.member or column.name for column in self.columns)
 
     def blank(self, owner: ValueOwner) -> dict[str, ColumnValue]:
-        """Give by attribute what an owner's columns hold where there is no such owner."""
+        """Return, by attribute, the values of an owner's columns without an owner."""
         return {column.attribute or column.name: None if column.is_optional else "" for column in self.of(owner)}
 
     @property
@@ -130,15 +131,15 @@ class AuditTable:
         return tuple((column, each) for column in self.columns for each in column.filters)
 
     def position(self, name: str) -> int:
-        """Give where a row holds a column."""
+        """Return where a row holds a column."""
         return [column.name for column in self.written].index(name)
 
     def reader(self, owner: ValueOwner) -> Callable[[object], Row]:
-        """Give what reads an owner's columns from it, in the order of a row."""
+        """Return a function that reads an owner's columns, in the order of a row."""
         return attrgetter(*(column.attribute or column.name for column in self.of(owner)))
 
     def picker(self) -> Callable[[Mapping[str, ColumnValue]], Row]:
-        """Give what picks the columns of ValueOwner.RECORD by name, in the order of a row."""
+        """Return a function that picks the columns of ValueOwner.RECORD by name, in the order of a row."""
         return itemgetter(*(column.name for column in self.of(ValueOwner.RECORD)))
 
 
@@ -307,23 +308,25 @@ INVOCATION = AuditTable(
         Column(
             "policy_rule",
             ValueOwner.CALL,
-            attribute="ruling.rule",
+            attribute="noted.policy_rule",
             is_optional=True,
             filters=(ColumnFilter("policy_rule", help="The rule about calls that decided, by its name."),),
         ),
-        Column("policy_version", ValueOwner.CALL, ColumnType.INTEGER, attribute="ruling.version", is_optional=True),
-        Column("policy_said", ValueOwner.CALL, attribute="ruling.said", is_optional=True),
+        Column(
+            "policy_version", ValueOwner.CALL, ColumnType.INTEGER, attribute="noted.policy_version", is_optional=True
+        ),
+        Column("policy_said", ValueOwner.CALL, attribute="noted.policy_said", is_optional=True),
         Column(
             "policy_watched",
             ValueOwner.CALL,
-            attribute="ruling.watched",
+            attribute="noted.policy_watched",
             is_optional=True,
             filters=(ColumnFilter("policy_watched", Match.PRESENT, "A watching rule would have denied or asked."),),
         ),
         Column(
             "guardrails",
             ValueOwner.CALL,
-            attribute="guarded",
+            attribute="noted.guardrails",
             is_optional=True,
             filters=(ColumnFilter("guardrails", Match.PRESENT, "A guardrail found something, or failed."),),
         ),
@@ -373,13 +376,13 @@ ENVELOPE = AuditTable(
 _IN_ENVELOPE = {(column.name, column.of) for column in ENVELOPE.columns}
 
 IN_BOTH = tuple(column.name for column in INVOCATION.written if (column.name, column.of) in _IN_ENVELOPE)
-"""What recovery copies from an envelope to the row of its call."""
+"""The columns that recovery copies from an envelope to the row of its call."""
 
 
 def in_context(owner: ValueOwner) -> Callable[[Row], dict[str, ColumnValue]]:
-    """Give what makes of an owner's columns its part of the envelope's `context`.
+    """Return a function from an owner's columns to its part of the envelope's `context`.
 
-    Recovery may have to write the call's row, and finds there what the envelope has no column for.
+    Recovery may have to write the call's row, and reads values without an envelope column there.
     """
     kept = [
         (position, column.name) for position, column in enumerate(INVOCATION.of(owner)) if column.name not in IN_BOTH

@@ -1,9 +1,10 @@
-"""What operators have set, as one request sees it: all of it of one moment, however long the request takes."""
+"""The operators' settings as one request sees them: all of one moment, however long the request takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from invocations.mapping.error_map import ErrorMap
 from invocations.quotas.quota import Quotas
@@ -15,7 +16,7 @@ from tools_catalog.catalog.snapshot import Catalog
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Configuration:
-    """Snapshots of what stands in the database. A change of one makes another Configuration."""
+    """Snapshots of the database. A change of one makes another Configuration."""
 
     catalog: Catalog = field(default_factory=Catalog)
     resources: Resources = field(default_factory=Resources)
@@ -24,5 +25,7 @@ class Configuration:
     errors: ErrorMap = field(default_factory=ErrorMap)
     redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
     approvals: Mapping[str, str] = field(default_factory=dict)
-    """What operators demand of calls, by the tool's name."""
+    """Approval policies by tool name."""
     quotas: Quotas = field(default_factory=Quotas)
+    additions: Mapping[str, Any] = field(default_factory=dict)
+    """Rows of features (`bus.FollowedRows`) by subject."""

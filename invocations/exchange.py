@@ -1,4 +1,4 @@
-"""What a call is made of: the request, and the exchange with the client that it belongs to.
+"""The input of a call: the request, and its exchange with the client.
 
 The exchanges of MCP, which also know revision and method, are in `mcphub.server.exchange`; a call over REST, of a chat
 or in the admin has one of these.
@@ -8,22 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from invocations.call.context import CallContext, InputRequester
-from invocations.call.running import Call, Watch
+from invocations.call.running import Watch
 from invocations.call_source import NULL_CHANNEL, CallSource, ClientChannel
 from invocations.configuration import Configuration
 from tools_catalog.call.base import Json, ToolResult
 from tools_catalog.catalog.selection import Selection
 from tools_catalog.catalog.snapshot import Tool
 
-Runner: TypeAlias = Callable[[Call, dict[str, Json], CallContext], Coroutine[Any, Any, ToolResult]]
+if TYPE_CHECKING:
+    from invocations.call.call import Call
+
+Runner: TypeAlias = Callable[["Call", dict[str, Json], CallContext], Coroutine[Any, Any, ToolResult]]
 
 
 @dataclass(slots=True, kw_only=True)
 class CallExchange:
-    """Who calls, under which configuration, and how the client is reached before the result."""
+    """The caller, the configuration, and the channel to the client before the result."""
 
     source: CallSource
     configuration: Configuration
@@ -42,8 +45,9 @@ class CallRequest:
     arguments: Json
     request_id: str | int | None = None
     idempotency_key: str | None = None
-    """A call whose caller used the key before is not made again: it gets the first one's result, with `duplicate_of`,
-    or DuplicateRequest where it asks for something else."""
+    """A call with a key that its caller used before is not made again: it returns the first one's result, with
+    `duplicate_of`, or DuplicateRequest if it differs.
+    """
     meta: Mapping[str, Json] | None = None
     selection: Selection | None = None
     """Where the tool is looked for; None: in the whole catalogue."""

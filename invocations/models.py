@@ -1,4 +1,4 @@
-"""WHAT happened: accepted calls, their outcomes, the words of errors, and the keys that tell a repeat.
+"""The record: accepted calls, their outcomes, error mappings, and the keys that detect a repeat.
 
 Envelopes and invocations are written by `ledger.py` on its own connection, never by the ORM, and never
 updated or deleted by the application.
@@ -30,7 +30,6 @@ from invocations.approvals.models import McpApproval, McpToolApproval  # isort: 
 from invocations.errors.models import ErrorGroup  # isort: skip
 from invocations.quotas.models import McpQuota, QuotaCount  # isort: skip
 from invocations.redaction.models import McpRedactionRule  # isort: skip  # models of this app, in files of their own
-from invocations.shipping.models import ShippingState, ShippingTarget  # isort: skip
 from invocations.tasks.models import McpTask  # isort: skip
 
 __all__ = [
@@ -48,8 +47,6 @@ __all__ = [
     "OpenCall",
     "OpenCallMark",
     "QuotaCount",
-    "ShippingState",
-    "ShippingTarget",
 ]
 
 
@@ -74,7 +71,7 @@ class McpRequestEnvelope(AppendOnly):
         related_name="envelopes",
         verbose_name=_("process"),
     )
-    request_id = JSONText(_("request id"), null=True, blank=True)
+    request_id = JSONText(_("request ID"), null=True, blank=True)
     method = models.CharField(_("method"), max_length=100)
     params = JSONText(_("parameters"))
     tool_name = models.CharField(_("tool"), max_length=128)
@@ -131,7 +128,7 @@ class OpenCallMark(models.Model):
 
 
 class CallQuerySet(AppendOnlyQuerySet, OwnedQuerySet[Any]):  # type: ignore[override, unused-ignore]
-    """Calls on record; who acts in a workspace sees those of the workspace."""
+    """Recorded calls; in a workspace, only the workspace's."""
 
 
 class McpToolInvocation(RecordedInWorkspace, AppendOnly):
@@ -169,7 +166,7 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
         related_name="invocations",
         verbose_name=_("process"),
     )
-    request_id = JSONText(_("request id"), null=True, blank=True)
+    request_id = JSONText(_("request ID"), null=True, blank=True)
     tool_name = models.CharField(_("tool"), max_length=128)
     tool_version = models.CharField(_("tool version"), max_length=20, blank=True)
     tool_digest = models.CharField(_("definition digest"), max_length=64, blank=True)
@@ -179,14 +176,14 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
         null=True,
         blank=True,
         choices=Method,
-        help_text=_("Of what was read; empty for a call of a tool."),
+        help_text=_("Set for reads; empty for tool calls."),
     )
     target = models.CharField(  # noqa: DJ001 - as continues
         _("resource or prompt"),
         max_length=LONGEST_TARGET,
         null=True,
         blank=True,
-        help_text=_("URI or template of the resource, name of the prompt, that was read."),
+        help_text=_("The resource's URI or template, or the prompt's name."),
     )
     asked_by = models.CharField(  # noqa: DJ001 - as continues
         _("asked by"), max_length=36, null=True, blank=True, help_text=_("The call that asked its client this.")
@@ -204,49 +201,47 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
     finished_at = models.DateTimeField(_("finished"))
     duration_ms = models.PositiveIntegerField(_("duration, ms"))
     duplicate_of = models.CharField(
-        _("duplicate of"), max_length=36, blank=True, help_text=_("The first call with this request id.")
+        _("duplicate of"), max_length=36, blank=True, help_text=_("The first call with this request ID.")
     )
     occurrences = models.PositiveIntegerField(
-        _("occurrences"), default=1, help_text=_("More than one: refusals of a flood, counted in one row.")
+        _("occurrences"), default=1, help_text=_("More than one: refusals during a flood, counted in one row.")
     )
     transport = models.CharField(_("transport"), max_length=16, choices=transports.choices)
     protocol_version = models.CharField(_("protocol version"), max_length=10, blank=True)
     principal = models.CharField(_("principal"), max_length=64)
     caller_label = models.CharField(_("caller"), max_length=150, blank=True)
     allowed_client = models.CharField(  # noqa: DJ001 - null is outside the hash of older rows
-        _("allowed client"),
+        _("authorized app"),
         max_length=150,
         null=True,
         blank=True,
-        help_text=_("The client that a person let in, which called in the person's name; empty: a key, or the person."),
+        help_text=_(
+            "The client that a person authorized and that called in the person's name. Empty: a key, or the person."
+        ),
     )
     policy_rule = models.CharField(  # noqa: DJ001 - null is outside the hash of older rows
-        _("rule"),
-        max_length=64,
-        null=True,
-        blank=True,
-        help_text=_("The rule about calls that decided; empty where none did."),
+        _("rule"), max_length=64, null=True, blank=True, help_text=_("The call rule that decided. Empty if none did.")
     )
-    policy_version = models.PositiveIntegerField(_("version of the rule"), null=True, blank=True)
+    policy_version = models.PositiveIntegerField(_("rule version"), null=True, blank=True)
     policy_said = models.CharField(  # noqa: DJ001 - as above
-        _("what the rule said"), max_length=200, null=True, blank=True
+        _("rule's message"), max_length=200, null=True, blank=True
     )
     policy_watched = models.CharField(  # noqa: DJ001 - as above
-        _("what watching rules would have done"), max_length=2000, null=True, blank=True
+        _("verdicts of log-only rules"), max_length=2000, null=True, blank=True
     )
     workspace = models.CharField(  # noqa: DJ001 - as above
         _("workspace"),
         max_length=32,
         null=True,
         blank=True,
-        help_text=_("The one that the caller came by, or else that of the tool."),
+        help_text=_("The workspace that the call came through, or else that of the tool."),
     )
     guardrails = models.CharField(  # noqa: DJ001 - as above
         _("guardrails"),
         max_length=4000,
         null=True,
         blank=True,
-        help_text=_("Which guardrails found something or failed, and what they did."),
+        help_text=_("Guardrails that found something or failed, and their actions."),
     )
     client_name = models.CharField(_("client"), max_length=200, blank=True)
     client_version = models.CharField(_("client version"), max_length=100, blank=True)
@@ -258,40 +253,33 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
         max_length=36,
         null=True,
         blank=True,
-        help_text=_("The first attempt of a call that asked its client and came back with the answers."),
+        help_text=_("The first attempt of a call that asked its client and returned with the answers."),
     )
 
     # Null is outside the index, and outside the hash of older rows, as above.
     turn_id = models.CharField(  # noqa: DJ001
-        _("turn"),
-        max_length=36,
-        null=True,
-        blank=True,
-        help_text=_("The turn of a chat in which a model made the call."),
+        _("turn"), max_length=36, null=True, blank=True, help_text=_("The chat turn in which a model made the call.")
     )
     tool_call_id = models.CharField(  # noqa: DJ001
-        _("tool call"), max_length=100, null=True, blank=True, help_text=_("The model's own id of the call.")
+        _("tool call"), max_length=100, null=True, blank=True, help_text=_("The model's own ID of the call.")
     )
     turn_round = models.PositiveSmallIntegerField(
-        _("round"), null=True, blank=True, help_text=_("Which answer of the model in that turn asked for it, from 1.")
+        _("round"),
+        null=True,
+        blank=True,
+        help_text=_("Which answer of the model in that turn requested the call, counted from 1."),
     )
     replay_of = models.CharField(  # noqa: DJ001 - as continues
-        _("replay of"),
-        max_length=36,
-        null=True,
-        blank=True,
-        help_text=_("The recorded call whose arguments this one made again."),
+        _("replay of"), max_length=36, null=True, blank=True, help_text=_("The recorded call that this one replays.")
     )
     left_out = JSONText(
-        _("left out"),
+        _("omitted"),
         null=True,
         blank=True,
-        help_text=_(
-            "Parts of arguments, result and error that are not stored: redacted places, bodies that were cut short."
-        ),
+        help_text=_("Parts of arguments, result and error that are not stored: redacted values, truncated bodies."),
     )
     connection = models.CharField(  # noqa: DJ001 - as continues
-        _("connection"), max_length=64, null=True, blank=True, help_text=_("The upstream that the tool was called at.")
+        _("connection"), max_length=64, null=True, blank=True, help_text=_("The upstream that received the call.")
     )
 
     objects: ClassVar[Any] = CallQuerySet.as_manager()
@@ -302,7 +290,7 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
         ordering = ["-id"]
         permissions = [
             ("read_bodies", _("Can read arguments, results and errors of calls")),
-            ("replay_call", _("Can make recorded calls again, whatever they change")),
+            ("replay_call", _("Can replay recorded calls, including those that change something")),
         ]
         constraints = [
             models.CheckConstraint(condition=Q(status__in=["ok", "error"]), name="invocation_status_known"),
@@ -354,7 +342,7 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
 
     @property
     def what(self) -> str:
-        """Give the name of what was called or read."""
+        """Return the name of the tool or of the read target."""
         return self.tool_name or self.target or ""
 
     @property
@@ -363,7 +351,7 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
 
 
 class McpIdempotencyKey(models.Model):
-    """Says which call came first under a key; a unique row decides between processes.
+    """Identifies the first call under a key; a unique row decides between processes.
 
     `scope` is `session:<id>` for the JSON-RPC ids of a handshake session, and `caller:<principal>` for
     keys that clients choose.
@@ -384,19 +372,19 @@ class McpIdempotencyKey(models.Model):
 
 
 class CallTally(models.Model):
-    """How many calls of a subject began in a minute, an hour or a day: what overviews are drawn from (see `tallies`).
+    """Calls of a subject started in a minute, an hour or a day: the source of overviews (see `tallies`).
 
     Written by the sealing process with the block that holds the calls, so each is counted once; no evidence.
     """
 
     id = models.BigAutoField(primary_key=True)
     span = models.PositiveIntegerField(help_text=_("Seconds."))
-    slot = models.DateTimeField(help_text=_("When the span begins."))
+    slot = models.DateTimeField(help_text=_("Start of the span."))
     subject = models.CharField(max_length=10)
     name = models.CharField(max_length=200, blank=True)
     calls = models.BigIntegerField()
     errors = models.BigIntegerField()
-    durations = models.TextField(help_text=_("JSON: class of duration to calls."))
+    durations = models.TextField(help_text=_("JSON: calls per duration bucket."))
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["subject", "span", "slot", "name"], name="tally_once")]
@@ -407,26 +395,26 @@ class CallTally(models.Model):
 
 
 class McpErrorMapping(LoadableModel):
-    """How an internal code is said on the wire. Edited by operators, effective within 250 ms."""
+    """The wire form of an internal code. Edited by operators, effective within 250 ms."""
 
     RECORDED_AS = "error_mapping"
 
     internal_code = models.CharField(_("internal code"), max_length=40, unique=True)
     json_rpc_code = models.IntegerField(
         _("JSON-RPC code"),
-        help_text=_("A standard code, one that MCP defines, or the hub's own block -31099 to -31000."),
+        help_text=_("A standard code, one that MCP defines, or one of the hub's own range -31099 to -31000."),
     )
     message_template = models.CharField(
         _("message template"),
         max_length=500,
-        help_text=_("May use {message}, {tool}, {invocation_id}, and the details of the error in braces."),
+        help_text=_("Can use {message}, {tool}, {invocation_id} and the details of the error in braces."),
     )
     retryable = models.BooleanField(_("retryable"), default=False)
     data_schema = JSONText(
         _("data schema"),
         default=dict,
         blank=True,
-        help_text=_("JSON Schema of the whole error.data. Details that break it are left out."),
+        help_text=_("JSON Schema of the whole error.data. Details that don't match are left out."),
     )
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
@@ -447,7 +435,7 @@ class McpErrorMapping(LoadableModel):
             models.CheckConstraint(
                 condition=Q(internal_code__in=sorted(errors.MAPPED_CODES)),
                 name="mapping_code_known",
-                violation_error_message=_("The hub has no such internal code."),
+                violation_error_message=_("Unknown internal code."),
             ),
         ]
 

@@ -1,31 +1,31 @@
-"""`Reads`: the one way to what `resources/read`, `prompts/get` and `completion/complete` answer, for every transport.
+"""`Reads`: the one way to the answers of `resources/read`, `prompts/get` and `completion/complete`, for every
+transport.
 
-As with a read-only tool the outcome is committed before anybody hears of it, and every way out leaves one row.
+As with a read-only tool, the outcome is committed before the answer leaves, and every way out leaves one row.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from django.conf import settings
 
+from invocations.call.cancelling import recorded_first
 from invocations.call.context import CallContext, InputRequester, Suspended
+from invocations.call.executing import End, finished
 from invocations.call.judging import DEEPEST_RESULT, is_deep
-from invocations.call.running import Read, Stopped
+from invocations.call.running import Read
 from invocations.calling import Calls
 from invocations.exchange import CallExchange, CallRequest
 from invocations.ledger.limits import take_token
-from invocations.ledger.records import Outcome
-from invocations.subject import PROMPTS_GET, RESOURCES_READ, RowSubject
+from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     AuditUnavailable,
-    Cancelled,
     HubError,
     ResultInvalid,
     ServerError,
@@ -37,24 +37,22 @@ from tools_catalog.call.base import Json
 logger = logging.getLogger(__name__)
 
 Answer = dict[str, Json] | bytes
-_GUARDED = (RESOURCES_READ, PROMPTS_GET)
-"""What guardrails look at. A completion is one of few words that the hub or an upstream offers."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """What a request reads, and how."""
+    """The target of a read, and its reader."""
 
     subject: RowSubject
     label: str
-    """What people are told that it is: "The prompt greet"."""
+    """Its name for people: "The prompt greet"."""
     seconds: float
     is_static: bool
-    """A row of the hub alone decides what is read."""
+    """A row of the hub alone decides the content."""
     work: Callable[[CallContext], Coroutine[Any, Any, dict[str, Json]]]
     """Gives the result as it is recorded."""
     answer: Callable[[dict[str, Json]], Answer]
-    """Makes of it what the client gets. May raise ResultInvalid."""
+    """Converts it to the client's result. May raise ResultInvalid."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,13 +72,25 @@ class ReadRequest:
 
 
 class Reads:
-    """Makes reads with the ledger, the places and the limits that calls have."""
+    """Makes reads with the ledger, the places, the limits and the result stages that calls have."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
+        self._longest_seconds: float = settings.MCPHUB_CALL_TIMEOUT_SECONDS
 
     async def read(self, request: ReadRequest, exchange: CallExchange) -> Answer:
-        """Give the answer. Raises the error that it is answered with, AuditUnavailable where it cannot be recorded."""
+        """Return the answer. Raises the error that it is answered with, AuditUnavailable where it cannot be
+        recorded.
+        """
+        ended = await recorded_first(self._ended(request, exchange))
+        if not isinstance(ended, HubError):
+            return ended
+        try:
+            raise ended
+        finally:
+            del ended  # its traceback holds this frame
+
+    async def _ended(self, request: ReadRequest, exchange: CallExchange) -> Answer | HubError:
         received, caller = time.time(), exchange.source.caller
         reading: Reading | None = None
         try:
@@ -97,82 +107,63 @@ class Reads:
             request_id=request.request_id,
             arguments=request.arguments,
             received=received,
-            seconds=min(reading.seconds, settings.MCPHUB_CALL_TIMEOUT_SECONDS),
+            seconds=min(reading.seconds, self._longest_seconds),
             is_static=reading.is_static,
         )
         self._calls.running.add(read)
         try:
-            return await self._carried_out(read, reading, request, exchange)
+            return await self._made(read, reading, request, exchange)
         finally:
             self._calls.running.remove(read)
 
-    async def _carried_out(self, read: Read, reading: Reading, request: ReadRequest, exchange: CallExchange) -> Answer:
-        calls, task = self._calls, asyncio.current_task()
-        assert task is not None
-        cancellations = task.cancelling()
+    async def _made(
+        self, read: Read, reading: Reading, request: ReadRequest, exchange: CallExchange
+    ) -> Answer | HubError:
         started = read.received
         if settings.MCPHUB_AUDIT_EVERY_INTENT:
-            verdict = await calls.intend(read)
+            verdict = await self._calls.commits.intend(read)
             if not verdict.session_alive:
                 return await self._refused(request, exchange, SessionNotFound(), read.received, reading)
             started = time.time()
         answer: Answer = b""
-        text: str | None = None
-        rendered: dict[str, Json] | None = None
-        failure: HubError | None = None
-        began = time.monotonic()
+        began, end = time.monotonic(), End(None, None)
         try:
-            answer, text = await self._result(read, reading, request, exchange)
+            answer, end.recorded = await self._result(read, reading, request, exchange)
         except HubError as error:
-            failure = error.parted()
-            failure.invocation_id = read.invocation_id
-            rendered = read.configuration.errors.render(
-                failure,
+            end.failure = error.parted()
+            error.invocation_id = read.invocation_id
+            end.rendered = read.configuration.errors.render(
+                error,
                 invocation_id=read.invocation_id,
                 trace_id=read.source.trace_id,
                 tool=reading.subject.target,
                 retry_safe=True,
             )
-        try:
-            code = "" if failure is None else failure.code
-            row = calls.rows.outcome(read, started, time.monotonic() - began, text, code, rendered)
-            await calls.record(Outcome(row, read.invocation_id))
-            if task.cancelling() > cancellations:
-                raise asyncio.CancelledError  # whoever gave the request up is told so once it is on record
-            if failure is not None:
-                raise failure
-            return answer
-        finally:
-            del failure, task  # what is raised here holds this frame, and the task may hold what is raised
+        end.seconds = time.monotonic() - began
+        await self._calls.finish.recorded(read, end, started)
+        return answer if end.failure is None else end.failure
 
     async def _result(
         self, read: Read, reading: Reading, request: ReadRequest, exchange: CallExchange
     ) -> tuple[Answer, str]:
-        """Give the answer, and the result as canonical JSON for the record."""
+        """Return the answer, and the result as canonical JSON for the record."""
         asking = CallRequest(name=reading.label, arguments={}, meta=request.meta, make_requester=request.make_requester)
-        context = CallContext(exchange, reading.label, read.invocation_id, read, asking, self._calls)
+        commits = self._calls.commits
+        context = CallContext(exchange, reading.label, read.invocation_id, read, asking, read, commits)
+        seconds = min(reading.seconds, self._longest_seconds)
+
+        def late() -> ToolTimeout:
+            words = f"{reading.label} did not answer within {seconds:g} s. Try again, or tell the operator."
+            return ToolTimeout(words, timeout_seconds=seconds)
+
         try:
-            result = await read.run(reading.work(context))
+            result = await finished(read, reading.work(context), context, late)
             text = _canonical(result)
-            guardrails = read.configuration.catalog.guardrails.of_read(read.tool.connection)
-            if guardrails is not None and guardrails.result and request.method in _GUARDED:
-                result, text = await self._calls.guarding.result(read, guardrails, result, text)
+            for stage in self._calls.stages.of_read(read.tool, read.configuration):
+                result, text = await stage.result(read, result, text)
             return reading.answer(result), text
-        except Stopped as stopped:
-            if stopped.why == "timeout":
-                seconds = min(reading.seconds, settings.MCPHUB_CALL_TIMEOUT_SECONDS)
-                raise ToolTimeout(
-                    f"{reading.label} did not answer within {seconds:g} s. Try again, or tell the operator.",
-                    timeout_seconds=seconds,
-                ) from None
-            if stopped.why == "asks":
-                suspended = context.suspended()
-                return suspended.wire, json.canonical(suspended.recorded)
-            raise Cancelled("The request was cancelled.") from None
         except Suspended as suspended:
             return suspended.wire, json.canonical(suspended.recorded)
-        except asyncio.CancelledError:  # of the request: recorded as cancelled, then passed on
-            raise Cancelled from None
         except HubError:
             raise
         except Exception as error:
@@ -183,19 +174,16 @@ class Reads:
 
     async def _refused(
         self, request: ReadRequest, exchange: CallExchange, error: HubError, received: float, reading: Reading | None
-    ) -> NoReturn:
-        """Record a read that was not made, and raise why."""
-        if not isinstance(error, AuditUnavailable):
-            asked = request.asked if isinstance(request.asked, str) else ""
-            refused = CallRequest(name=asked, arguments=request.arguments, request_id=request.request_id)
-            subject = (
-                RowSubject(method=request.method, target=asked, is_known=False) if reading is None else reading.subject
-            )
-            await self._calls.refusals.record(refused, exchange, error, received, subject, is_valid=reading is not None)
-        try:
-            raise error
-        finally:
-            del error  # its traceback holds this frame
+    ) -> HubError:
+        """Record a read that was not made; return why."""
+        if isinstance(error, AuditUnavailable):
+            return error
+        asked = request.asked if isinstance(request.asked, str) else ""
+        refused = CallRequest(name=asked, arguments=request.arguments, request_id=request.request_id)
+        subject = RowSubject(method=request.method, target=asked, is_known=False)
+        subject = subject if reading is None else reading.subject
+        await self._calls.refusals.record(refused, exchange, error, received, subject, is_valid=reading is not None)
+        return error
 
 
 def _canonical(result: dict[str, Json]) -> str:

@@ -1,5 +1,6 @@
-"""What names tools in the audit's rules follows when a connection's prefix renames them: nothing is recorded that a
-rule hides, and nothing is removed that a hold keeps, for the tool's new name."""
+"""Audit rules that name tools follow a renamed prefix: hidden values stay hidden, and held rows stay held, under the
+new name.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ def connect() -> None:
 
 
 def _hide_as_before(renaming: Renaming) -> None:
-    """Give each rule that meant a former name another one for the present. The first stays: recorded calls have it."""
+    """Copy each rule that meant a former name to the present one. The first stays: recorded calls have it."""
     for row in McpRedactionRule.objects.exclude(tool_name=""):
         rule = row.rule()
         missed = [now for former, now in renaming.names.items() if rule.is_for(former) and not rule.is_for(now)]

@@ -1,4 +1,4 @@
-"""What a row is about that is no call of a tool: it stands there, and before redaction, where a call has its tool."""
+"""The subject of a row that is not a tool call: it takes the place of the tool there, and in redaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESOURCES_READ, PROMPTS_GET, COMPLETE = "resources/read", "prompts/get", "comple
 READS = (RESOURCES_READ, PROMPTS_GET, COMPLETE)
 ELICIT, SAMPLE, LIST_ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 QUESTIONS = (ELICIT, SAMPLE, LIST_ROOTS)
-"""What a running call asks its client."""
+"""Questions of a running call to its client."""
 LONGEST_TARGET = 600
 """Characters: an entry of PostgreSQL's index has room for so many, whatever they are."""
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
@@ -32,7 +32,7 @@ _OF_KNOWN: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSubject:
-    """A resource or a prompt of the catalogue, or the name that none has; or what a call asks its client."""
+    """A resource or prompt of the catalogue, an unknown name, or a question of a call."""
 
     method: str
     target: str
@@ -49,7 +49,7 @@ class RowSubject:
     workspace: Workspace | None = None
     """To which it belongs."""
     asked_by: str | None = None
-    """The invocation whose client is asked."""
+    """The invocation that asks its client."""
     name: ClassVar[str] = ""
     version: ClassVar[str] = ""
 
@@ -58,7 +58,7 @@ class RowSubject:
 
     @property
     def schema(self) -> dict[str, Json]:
-        """Give what the names of its arguments are, for redaction."""
+        """Return the schema of its arguments, for redaction."""
         of_known = _OF_KNOWN.get(self.method, ()) + self.variables if self.is_known else ()
         names = _ARGUMENTS.get(self.method, ()) + of_known
         return {"properties": {name: {} for name in names}}

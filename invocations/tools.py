@@ -1,6 +1,6 @@
 """Tools of the starter pack over the hub's own audit: names and figures, never bodies.
 
-Callers see their own calls; those whose key may read the audit see all.
+Callers see their own calls; keys that may read the audit see all.
 """
 
 from __future__ import annotations

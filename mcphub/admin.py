@@ -1,4 +1,4 @@
-"""What the admin of the lower floors may know of this one."""
+"""The facts about this floor for the admin of lower floors; in a host project, its pages about the hub."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
 from mcphub import clients
-from sessions_app.admin import keys as admin_keys
 
+if settings.MCPHUB_EMBEDDED:
+    from mcphub.embedding import pages
 
-def _configurations(token: str) -> Sequence[clients.ClientSnippet]:
-    return clients.snippets(settings.MCPHUB_PUBLIC_URL.rstrip("/") + "/mcp", token)
+    pages.register()
+else:
+    from sessions_app.admin import keys as admin_keys
 
+    def _configurations(token: str) -> Sequence[clients.ClientSnippet]:
+        return clients.snippets(settings.MCPHUB_PUBLIC_URL.rstrip("/") + "/mcp", token)
 
-admin_keys.configurations = _configurations
-admin.site.index_title = _("Overview")
+    admin_keys.configurations = _configurations
+    admin.site.index_title = _("Overview")

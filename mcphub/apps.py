@@ -2,6 +2,7 @@ import sys
 from collections.abc import Sequence
 
 from django.apps import AppConfig, apps
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin import checks as admin_checks
 from django.contrib.admin.apps import SimpleAdminConfig
@@ -11,7 +12,9 @@ from django.utils.translation import gettext_lazy as _
 
 
 class AdminConfig(SimpleAdminConfig):
-    """The admin, whose pages are imported by the URL configuration: a command that serves none starts in two thirds."""
+    """The admin, whose pages are imported by the URL configuration: a command without pages starts in two thirds of
+    the time.
+    """
 
     default_site = "mcphub.site.HubSite"
 
@@ -31,12 +34,16 @@ class McpHubConfig(AppConfig):
     verbose_name = _("Hub")
 
     def ready(self) -> None:
-        from mcphub import checks, groups  # noqa: F401 - the checks register themselves
+        from mcphub import checks, ending, groups  # noqa: F401 - the checks register themselves
         from tools_catalog.upstream.confinement import kernel
 
+        ending.connect()
+        if settings.MCPHUB_EMBEDDED:  # a host has groups of its own, and commands that are none of the hub's
+            from mcphub.embedding import checks as _checks  # noqa: F401 - they register themselves
+
+            return
         # It holds the keys of the hub, which its children would else read from /proc.
         if sys.platform == "linux":
             kernel.be_undumpable()
-
         # Django signals only apps that have models; this one has none, and stands above those that have.
         post_migrate.connect(groups.install, sender=apps.get_app_config("invocations"), dispatch_uid="mcphub groups")

@@ -1,6 +1,6 @@
 """Deployment mistakes that the settings alone show, for `mcphub check --deploy` and `mcphub doctor`.
 
-Each is a fact about the settings and a way to mend it. What needs database or machine is in doctor.py.
+Each is a fact about the settings and a way to mend it. Checks that need the database or the machine are in doctor.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.http.request import validate_host
 
+from sessions_app.kit.addresses import own_names
+
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "[::1]"}
 
 
@@ -20,6 +22,13 @@ def _public_host() -> str:
 
 def _is_public() -> bool:
     return _public_host() not in _LOOPBACK
+
+
+def is_host_under_test() -> bool:
+    """Return whether a host project's tests run. Django's runner switches DEBUG off and adds a host, so what serves
+    clients on the developer's machine looks like a mistake of a deployment then, and errors stop the tests.
+    """
+    return bool(settings.MCPHUB_EMBEDDED) and "testserver" in settings.ALLOWED_HOSTS
 
 
 @register(Tags.security, deploy=True)
@@ -46,11 +55,12 @@ def public_url_wellformed(**_: object) -> list[CheckMessage]:
                 id="mcphub.E002",
             )
         ]
-    if not validate_host(_public_host(), [host.strip("[]") for host in settings.ALLOWED_HOSTS]):
+    names = [host.strip("[]") for host in own_names()]
+    if not is_host_under_test() and not validate_host(_public_host(), names):
         return [
             Error(
                 f"Clients are sent to {url.hostname}, which the hub does not answer to.",
-                hint=f"Add {url.hostname} to MCPHUB_ALLOWED_HOSTS.",
+                hint=f"Add {url.hostname} to {'' if settings.MCPHUB_EMBEDDED else 'MCPHUB_'}ALLOWED_HOSTS.",
                 id="mcphub.E003",
             )
         ]
@@ -66,6 +76,20 @@ def plain_http_in_public(**_: object) -> list[CheckMessage]:
             "Keys and passwords travel in clear text: MCPHUB_PUBLIC_URL is plain HTTP.",
             hint="Put a proxy with TLS before it; set MCPHUB_PUBLIC_URL=https://… and MCPHUB_BEHIND_PROXY=1.",
             id="mcphub.W001",
+        )
+    ]
+
+
+@register(Tags.security, deploy=True)
+def proxy_that_is_not_trusted(**_: object) -> list[CheckMessage]:
+    if not settings.MCPHUB_PUBLIC_URL.startswith("https://") or settings.SECURE_PROXY_SSL_HEADER is not None:
+        return []
+    return [
+        Warning(
+            "MCPHUB_PUBLIC_URL is HTTPS, and the hub itself speaks HTTP: no form can be sent through a proxy that it "
+            "does not trust.",
+            hint="Set MCPHUB_BEHIND_PROXY=1 if a proxy ends TLS before the hub.",
+            id="mcphub.W003",
         )
     ]
 

@@ -1,7 +1,7 @@
 """The command line: `mcphub serve`, `chat`, `token`, `catalog` and the like, and Django's commands.
 
-Flags become `MCPHUB_*` variables before the settings are read, so flags win and both go one way. What is
-wrong stops the command with one sentence on standard error: status 2 for flags and settings, 1 for the rest.
+Flags become `MCPHUB_*` variables before the settings are read, so flags win and both go one way. An error stops the
+command with one sentence on standard error: status 2 for flags and settings, 1 for the rest.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 from typing import Any, NoReturn
 
-from mcphub import completing
-from mcphub.commands.stop import Stop
+from django.core.exceptions import ImproperlyConfigured
 
-COMMANDS = {
+from mcphub import feature_list, shell_completion
+from mcphub.commands.stop import Stop
+from mcphub.parts import HubCommand, Verbs
+from sessions_app.kit.features import Part
+
+CORE = {
     "serve": "start the hub",
     "stdio": "serve one client over standard input and output",
-    "chat": "ask a model that may use the hub's tools, once or in a conversation",
     "token": "make, list, show, rotate and revoke API keys",
     "tool": "list, show and switch the tools of the catalogue",
-    "service": "make a service that comes in with client credentials",
     "session": "list, show and end sessions of clients",
     "person": "list, show, disable and enable people, and end all that is open in their names",
     "workspace": "list, show and make workspaces, and say whose groups belong to them",
@@ -32,32 +34,26 @@ COMMANDS = {
     "account": "list and disconnect accounts at upstreams and APIs",
     "offer": "list, approve and reject what other MCP servers offer",
     "profile": "list the commands that the hub may run as children",
-    "provider": "add a provider of models for the chat",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
     "policy": "list, show and switch rules about calls, check those in a file, or try them on calls",
     "guardrail": "list, show and switch guardrails, check those in a file, or try detectors on a text",
     "quota": "list and switch quotas, list prices, say who is near which limit, and whether a call would be refused",
     "audit": "list, show, verify, export and ship what is on record, sign checkpoints, change keys, say what is kept",
-    "backup": "write database and keys of one moment into one encrypted file, while the hub runs",
-    "restore": "put a backup into an empty data directory and database, and verify its audit",
-    "notice": "test whether notices arrive, and send once more what was given up",
     "secrets": "list, write and remove secrets by name, or encrypt all under a new key while the hub runs",
     "client-config": "print the configuration for an MCP client",
-    "second-factor": "take away the second factors of a person who lost them",
-    "demo": "start a hub of its own with tools, clients and calls to look at, or remove it",
     "completion": "print the script by which bash, zsh or fish completes commands, options and names",
     "doctor": "say what is wrong and how to mend it",
 }
-"""Command -> what it does. Each has a module of its name in `mcphub.commands`."""
+"""Command -> its description. Each has a module of its name in `mcphub.commands`; features declare further ones."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit status. What it writes, locks too, is for the hub's user alone."""
+    """Run one command and give its exit status. Files that it writes, locks included, are for the hub's user alone."""
     os.umask(0o077)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if completing.ASKED in os.environ:
-        completing.complete(_parser_of_all())
+    if shell_completion.ASKED in os.environ:
+        shell_completion.complete(_parser_of_all())
     try:
         return _run(arguments)
     except Stop as stop:
@@ -78,11 +74,14 @@ def _run(arguments: list[str]) -> int:
         print(f"mcphub {_version()}")
         return 0
     command = arguments[0]
-    if command not in COMMANDS:
+    known = commands()
+    if command not in known:
         return _django(_take_data_dir(arguments))
-    parser = _Parser(prog=f"mcphub {command}", description=f"{COMMANDS[command].capitalize()}.", allow_abbrev=False)
-    run: Callable[[argparse.Namespace], int | None] = _declare(command, parser).run
+    summary = known[command].summary
+    parser = _Parser(prog=f"mcphub {command}", description=f"{summary.capitalize()}.", allow_abbrev=False)
+    module, verbs = _declare(known[command], parser)
     options = parser.parse_args(arguments[1:])
+    run: Callable[[argparse.Namespace], int | None] = verbs.get(getattr(options, "verb", ""), module).run
     if hasattr(options, "data_dir"):
         os.environ["MCPHUB_DATA_DIR"] = options.data_dir
     if command in ("serve", "stdio", "completion"):
@@ -93,10 +92,24 @@ def _run(arguments: list[str]) -> int:
         return run(options) or 0
 
 
-def _declare(command: str, parser: argparse.ArgumentParser) -> Any:
-    """Let the command's module declare its flags on the parser; give the module."""
-    module = import_module(f"mcphub.commands.{command.replace('-', '_')}")
+def commands() -> dict[str, HubCommand]:
+    """Return the commands by name: those of the core, then those of the features that are on."""
+    core = (HubCommand(name, words, f"mcphub.commands.{name.replace('-', '_')}") for name, words in CORE.items())
+    return {command.name: command for command in (*core, *_declared(HubCommand))}
+
+
+def _declared(kind: type[Part]) -> list[Part]:
+    try:
+        return feature_list.declared(kind)
+    except ImproperlyConfigured as error:
+        raise Stop(f"mcphub: {error}", status=2) from error
+
+
+def _declare(command: HubCommand, parser: argparse.ArgumentParser) -> tuple[Any, dict[str, Any]]:
+    """Let the command's module declare its flags on the parser, and features their verbs; return the modules."""
+    module = import_module(command.module)
     module.declare(parser)
+    further = _declare_verbs(command.name, parser)
     for each in _with_subparsers(parser):
         each.add_argument(
             "--data-dir",
@@ -105,22 +118,38 @@ def _declare(command: str, parser: argparse.ArgumentParser) -> Any:
             default=argparse.SUPPRESS,
             help="where database and secrets are kept (MCPHUB_DATA_DIR; var)",
         )
-    return module
+    return module, further
+
+
+def _declare_verbs(command: str, parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """Let features declare further verbs of a command; return verb -> module."""
+    found: dict[str, Any] = {}
+    for part in _declared(Verbs):
+        if part.of != command:
+            continue
+        module = import_module(part.module)
+        verbs = next(each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+        before = set(verbs.choices)
+        module.declare(verbs)
+        added = [verb for verb in verbs.choices if verb not in before]
+        verbs.metavar = "|".join([str(verbs.metavar), *added])
+        found |= dict.fromkeys(added, module)
+    return found
 
 
 def _parser_of_all() -> argparse.ArgumentParser:
-    """Give a parser with every command, and with the flags of the one that a shell asks about."""
+    """Return a parser with every command, and with the flags of the one that a shell asks about."""
     parser = _Parser(prog="mcphub")
-    commands = parser.add_subparsers()
-    for command, words in COMMANDS.items():
-        own = commands.add_parser(command, help=words)
-        if command == completing.command_asked():
+    subparsers = parser.add_subparsers()
+    for command in commands().values():
+        own = subparsers.add_parser(command.name, help=command.summary)
+        if command.name == shell_completion.command_asked():
             _declare(command, own)
     return parser
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one sentence what is wrong, instead of printing the usage."""
+    """Reports errors in one sentence instead of printing the usage."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
@@ -164,13 +193,13 @@ def _django(arguments: list[str]) -> int:
     from mcphub.commands.stop import start_django
 
     if not arguments or arguments[0].startswith("-"):
-        raise Stop(f"mcphub: name a command: {', '.join(COMMANDS)}. See mcphub --help.", status=2)
+        raise Stop(f"mcphub: name a command: {', '.join(commands())}. See mcphub --help.", status=2)
     start_django()
     import_module("mcphub.checks")
     known = get_commands()
     if arguments[0] not in known and arguments[0] != "help":
         raise Stop(
-            f"mcphub: there is no command {arguments[0]!r}. The hub's commands: {', '.join(COMMANDS)}. "
+            f"mcphub: there is no command {arguments[0]!r}. The hub's commands: {', '.join(commands())}. "
             f"Django's: {', '.join(sorted(known))}.",
             status=2,
         )
@@ -182,8 +211,9 @@ def _django(arguments: list[str]) -> int:
 
 
 def _overview() -> str:
-    width = max(map(len, COMMANDS)) + 2
-    lines = [f"  {name:<{width}}{words}" for name, words in COMMANDS.items()]
+    known = commands()
+    width = max(map(len, known)) + 2
+    lines = [f"  {name:<{width}}{command.summary}" for name, command in known.items()]
     return "\n".join(
         [
             "usage: mcphub COMMAND [flags] [--data-dir DIR]",
@@ -192,7 +222,7 @@ def _overview() -> str:
             f"  {'…':<{width}}every Django command: migrate, createsuperuser, changepassword, shell, …",
             "",
             "mcphub COMMAND --help explains a command, mcphub help lists Django's, mcphub --version prints",
-            "the version. Each flag can be given as an MCPHUB_* variable; docs/deployment.md lists them.",
+            "the version. Each flag can be given as an MCPHUB_* variable; docs/operate/deployment.md lists them.",
         ]
     )
 

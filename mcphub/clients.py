@@ -1,10 +1,11 @@
 """Ready-to-paste configurations and programs for clients, in the form that each client documents.
 
-The one source of `mcphub client-config`, of the admin's pages and of the blocks in docs/clients.md.
+The one source of `mcphub client-config`, of the admin's pages and of the blocks in docs/start/clients.md.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shlex
@@ -13,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from invocations.replay import copying
+from invocations import copying
 from sessions_app.protocol.json import Json
 
 PLACEHOLDER = copying.KEY
@@ -67,9 +68,12 @@ SIGN_IN = {
 }
 """Key of each client that needs nothing but the address -> how it makes itself known, and how that is known here."""
 
+INSTALLS = {"vscode": "VS Code", "cursor": "Cursor", "lm-studio": "LM Studio"}
+"""Key of each client with a link that adds a server -> its title."""
+
 _VARIABLE = "MCPHUB_AUTHORIZATION"
 _NAME = "mcp-hub"
-"""What the clients call this server."""
+"""The server's name in clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,7 @@ class FirstCall:
 
 
 def address_only(url: str) -> list[ClientSnippet]:
-    """Give the configuration of every client that signs in, for the endpoint `url`: it holds no secret."""
+    """Return the configuration of every client that signs in, for the endpoint `url`: it holds no secret."""
     server: dict[str, Json] = {"url": url}
     inspect = f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {shlex.quote(url)} --transport http"
     made = {
@@ -108,8 +112,19 @@ def address_only(url: str) -> list[ClientSnippet]:
     return [ClientSnippet(key=key, title=titles[key], where=_place(key), text=made[key]) for key in SIGN_IN]
 
 
+def install_links(url: str) -> dict[str, str]:
+    """Return the link of each client that adds the endpoint `url` at a click: it holds no secret."""
+    encoded = base64.b64encode(json.dumps({"url": url}).encode()).decode()
+    asked = urlencode({"name": _NAME, "config": encoded})
+    return {
+        "vscode": f"vscode:mcp/install?{quote(json.dumps({'name': _NAME, 'type': 'http', 'url': url}))}",
+        "cursor": f"cursor://anysphere.cursor-deeplink/mcp/install?{asked}",
+        "lm-studio": f"lmstudio://add_mcp?{asked}",
+    }
+
+
 def snippets(url: str, token: str) -> list[ClientSnippet]:
-    """Give the configuration of every client for the endpoint `url`, with `token` as its bearer key."""
+    """Return the configuration of every client for the endpoint `url`, with `token` as its bearer key."""
     header = f"Bearer {token}"
     remote = {"url": url, "headers": {"Authorization": header}}
     made = {
@@ -127,7 +142,7 @@ def snippets(url: str, token: str) -> list[ClientSnippet]:
 
 
 def programs(url: str, token: str, call: FirstCall | None = None) -> list[ClientSnippet]:
-    """Give what calls the endpoint `url` from a terminal or a program of one's own; without a call `add` is called."""
+    """Return programs that call the endpoint `url` from a terminal or a script; without a call, `add` is called."""
     call = call or FirstCall()
     header, arguments = f"Bearer {token}", json.dumps(call.arguments)
     values = {
@@ -152,7 +167,7 @@ def programs(url: str, token: str, call: FirstCall | None = None) -> list[Client
 
 
 def stdio_snippets(command: Sequence[str], environment: Mapping[str, str]) -> list[ClientSnippet]:
-    """Give the configuration of every client that starts the hub by itself, with `command` and `environment`."""
+    """Return the configuration of every client that starts the hub by itself, with `command` and `environment`."""
     program = {"command": command[0], "args": list(command[1:])}
     with_environment = {**program, **({"env": dict(environment)} if environment else {})}
     variables = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items())
@@ -218,7 +233,7 @@ def _text(value: str) -> str:
 
 
 def _origin(url: str) -> str:
-    """Give the hub's own address, of that of its endpoint or of a toolset's."""
+    """Return the hub's own address, of that of its endpoint or of a toolset's."""
     return re.sub(r"/mcp(/s/[^/]+)?/?$", "", url)
 
 

@@ -16,9 +16,11 @@ from urllib.parse import unquote, urlsplit
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from mcphub.given import variable
+
 
 def text(name: str, default: str = "") -> str:
-    return os.environ.get(name, "").strip() or default
+    return variable(name).strip() or default
 
 
 def folder(name: str, default: str) -> Path:
@@ -33,7 +35,7 @@ def folder(name: str, default: str) -> Path:
 
 
 def database(name: str, address: str) -> dict[str, Any]:
-    """Give an entry of DATABASES."""
+    """Return an entry of DATABASES."""
     try:
         return {"OPTIONS": {}, **dj_database_url.parse(address)}
     except Exception as error:
@@ -43,9 +45,9 @@ def database(name: str, address: str) -> dict[str, Any]:
 
 
 def further_database(name: str, engine: str, what: str) -> dict[str, Any]:
-    """Give an entry of DATABASES for another address of the hub's database; empty where none is named.
+    """Return an entry of DATABASES for another address of the hub's database; empty where none is named.
 
-    `what` says what the address is for. Only PostgreSQL has one.
+    `what` is the purpose of the address. Only PostgreSQL has one.
     """
     address = text(name)
     if not address:
@@ -100,7 +102,7 @@ def whole(name: str, default: int, *, least: int, most: int) -> int:
 
 
 def choice(name: str, default: str, known: Sequence[str]) -> str:
-    value = os.environ.get(name) or default
+    value = variable(name) or default
     if value not in known:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(known)}, not {value!r}.")
     return value
@@ -112,6 +114,14 @@ def currency(name: str, default: str) -> str:
     if len(value) != 3 or not (value.isascii() and value.isalpha() and value.isupper()):
         raise ImproperlyConfigured(f"{name} is {value!r}; write three capital letters, such as USD.")
     return value
+
+
+def folders(name: str) -> tuple[str, ...]:
+    """Return absolute paths, which colons separate."""
+    found = tuple(os.path.normpath(path.strip()) for path in text(name).split(":") if path.strip())
+    if wrong := [path for path in found if not path.startswith("/") or path == "/"]:
+        raise ImproperlyConfigured(f"{name} names {wrong[0]}; write absolute paths of folders, with colons between.")
+    return found
 
 
 def names(name: str) -> tuple[str, ...]:
@@ -171,7 +181,7 @@ def hosts(name: str) -> tuple[str, ...]:
     """A list of hosts, addresses and networks that requests are held to."""
     found = names(name)
     if found:
-        from tools_catalog.egress.rules import HostList  # imports an HTTP client, which a list alone does not need
+        from tools_catalog.egress.hosts_and_networks import HostList
 
         try:
             HostList(name, found)
@@ -237,7 +247,7 @@ def signing(default: Path) -> Signing:
 
 
 def secret(path: Path, size: int = 50) -> str:
-    """Give the secret kept in `path`, made at first use and readable by the owner alone.
+    """Return the secret kept in `path`, made at first use and readable by the owner alone.
 
     Two processes that start at once agree: the file is linked into place whole, and the loser reads it.
     """
@@ -267,7 +277,7 @@ def secret(path: Path, size: int = 50) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """How e-mail leaves: a back end of Django and what it is made with."""
+    """The transport of e-mail: a Django back end and its arguments."""
 
     backend: str
     options: dict[str, object] = field(default_factory=dict, repr=False)

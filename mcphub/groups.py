@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcphub import feature_list
+from sessions_app.kit.features import installed
+
 _SEEN = (
     "sessions_app.view_mcpsession",
     "sessions_app.view_mcpworkspace",
@@ -24,9 +27,12 @@ _SEEN = (
     "tools_catalog.view_mcppolicyrule",
     "tools_catalog.view_mcpguardrail",
     "tools_catalog.view_httpservice",
+    "tools_catalog.view_allowedhost",
     "invocations.view_mcpapproval",
     "invocations.view_mcpquota",
     "invocations.view_mcptoolapproval",
+    "fitting.view_resultsize",
+    "skills.view_skill",
     "invocations.view_mcpredactionrule",
     "chat.view_chatprovider",
     "chat.view_chatmodel",
@@ -36,6 +42,7 @@ _SEEN = (
     "chat.view_query",
     "sessions_app.view_ratelimitbucket",
     "sessions_app.view_waitingchange",
+    "writes.view_writestop",
     "telling.view_notice",
     "telling.view_delivery",
     "telling.replay_delivery",
@@ -63,6 +70,12 @@ _CATALOGUE = (
     "tools_catalog.add_mcptoolset",
     "tools_catalog.change_mcptoolset",
     "tools_catalog.delete_mcptoolset",
+    "fitting.add_resultsize",
+    "fitting.change_resultsize",
+    "fitting.delete_resultsize",
+    "skills.add_skill",
+    "skills.change_skill",
+    "skills.delete_skill",
     "tools_catalog.add_mcppolicyrule",
     "tools_catalog.change_mcppolicyrule",
     "tools_catalog.delete_mcppolicyrule",
@@ -71,6 +84,11 @@ _CATALOGUE = (
     "tools_catalog.delete_mcpguardrail",
     "tools_catalog.add_httpservice",
     "tools_catalog.change_httpservice",
+    "tools_catalog.add_allowedhost",
+    "tools_catalog.change_allowedhost",
+    "tools_catalog.delete_allowedhost",
+    "writes.add_writestop",
+    "writes.change_writestop",
     "sessions_app.decide_waitingchange",
 )
 _EVIDENCE = (
@@ -161,19 +179,22 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 
 
 def install(sender: object = None, **kwargs: Any) -> None:
-    """Make the groups and give them what they lack; take nothing away that an operator added."""
+    """Create the groups and add missing permissions; an operator's additions stay."""
     from django.apps import apps
     from django.contrib.auth.management import create_permissions
     from django.contrib.auth.models import Group, Permission
 
     using = kwargs.get("using", "default")
-    for label in ("auth", "sessions_app", "tools_catalog", "invocations", "chat", "login", "signin", "telling"):
+    core = [apps.get_app_config(label) for label in ("auth", "sessions_app", "tools_catalog", "invocations")]
+    for config in (*core, *installed()):
         # Each app's permissions are made by a signal of its own, whose turn may come later.
-        create_permissions(apps.get_app_config(label), verbosity=0, using=using)
+        create_permissions(config, verbosity=0, using=using)
     known = {
         f"{permission.content_type.app_label}.{permission.codename}": permission
         for permission in Permission.objects.using(using).select_related("content_type")
     }
+    is_whole = len(installed()) == len(feature_list.known())
     for name, codenames in ROLES.items():
         group, _made = Group.objects.using(using).get_or_create(name=name)
-        group.permissions.add(*(known[codename] for codename in codenames))
+        # Permissions of features that are left out are given once they are on.
+        group.permissions.add(*(known[codename] for codename in codenames if is_whole or codename in known))

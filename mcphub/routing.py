@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from importlib import import_module
 from typing import Any
 
 from django.conf import settings
 
-from mcphub.chat.endpoints import routes as chat
+from mcphub.parts import Endpoints, TransportEndpoints
 from mcphub.process import runtime
 from mcphub.process.django_places import Application, DjangoPlaces
-from mcphub.transports import health, own_port, refused, remote, sse, streamable_http, wellknown
+from mcphub.transports import health, own_port, refused, sse, streamable_http, wellknown
 from sessions_app import endpoints, transports
+from sessions_app.kit.features import declared, loaded
 from sessions_app.transports import ClientTransport
 
 logger = logging.getLogger(__name__)
@@ -22,12 +24,11 @@ SERVED: dict[ClientTransport, dict[str, Application]] = {
         transports.SSE.path: sse.SseStream.as_asgi(),
         transports.SSE.messages_path: sse.SseMessages.as_asgi(),
     },
-    transports.REMOTE: {
-        transports.REMOTE.path: remote.Events.as_asgi(),
-        transports.REMOTE.messages_path: remote.RemoteMessages.as_asgi(),
-    },
+    **{loaded(each.transport): loaded(each.served) for each in declared(TransportEndpoints)},
 }
 """Transports of MCP over HTTP, with the consumers of their paths."""
+
+_ROUTES: list[Any] = [import_module(each.routes) for each in declared(Endpoints)]
 
 CONSUMERS: dict[str, Application] = {
     **{path: consumer for served in SERVED.values() for path, consumer in served.items()},
@@ -35,16 +36,23 @@ CONSUMERS: dict[str, Application] = {
     "/live": health.Live.as_asgi(),
     "/ready": health.Ready.as_asgi(),
     "/metrics": health.Metrics.as_asgi(),
-    **chat.CONSUMERS,
+    **{path: consumer for routes in _ROUTES for path, consumer in routes.CONSUMERS.items()},
 }
+PREFIXES: tuple[tuple[str, Application], ...] = tuple(pair for routes in _ROUTES for pair in routes.PREFIXES)
+"""Looked at in order, where no path above fits."""
+_ROOTS: tuple[str, ...] = tuple(root for routes in _ROUTES for root in routes.ROOTS)
+"""Common beginnings of all prefixes, so that other paths are not compared with each of them."""
 
 TOOLSETS = "/mcp/s/"
-"""What the addresses of toolsets begin with; the name follows, and then what `AT_TOOLSET` has."""
+"""Prefix of toolset addresses; the name follows, and then a suffix of `AT_TOOLSET`."""
 AT_TOOLSET: dict[str, Application] = {
-    path.removeprefix(transports.STREAMABLE_HTTP.path): consumer
-    for transport, served in SERVED.items()
-    if transport.is_announced
-    for path, consumer in served.items()
+    **{
+        path.removeprefix(transports.STREAMABLE_HTTP.path): consumer
+        for transport, served in SERVED.items()
+        if transport.is_announced
+        for path, consumer in served.items()
+    },
+    **{suffix: each for routes in _ROUTES for suffix, each in getattr(routes, "AT_TOOLSET", {}).items()},
 }
 
 
@@ -64,8 +72,8 @@ class Router:
                 await own_port.application(scope, receive, send)
                 return
             consumer = self._consumers.get(path)
-            if consumer is None and path.startswith(chat.ROOTS):
-                consumer = next((each for prefix, each in chat.PREFIXES if path.startswith(prefix)), None)
+            if consumer is None and path.startswith(_ROOTS):
+                consumer = next((each for prefix, each in PREFIXES if path.startswith(prefix)), None)
             if consumer is not None:
                 await consumer(scope, receive, send)
             elif scope["path"].startswith(TOOLSETS):

@@ -1,6 +1,6 @@
-"""Every setting of the hub. The environment is read here and nowhere else; docs/deployment.md lists it all.
+"""Every setting of the hub. The environment is read here and nowhere else; docs/operate/deployment.md lists it all.
 
-What an operator changes weekly is a row in the admin; what changes with the deployment is here.
+Weekly changes are rows in the admin; settings of the deployment are here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
 from mcphub import environment as env
+from mcphub import feature_list, given
 from tools_catalog import encryption_keys
 
 # Where things are ------------------------------------------------------------------------------------
@@ -24,13 +25,16 @@ from tools_catalog import encryption_keys
 BASE_DIR = Path(__file__).resolve().parent.parent
 MCPHUB_DATA_DIR = env.folder("MCPHUB_DATA_DIR", "var")
 MCPHUB_VERSION = "1.0.0"
+MCPHUB_EMBEDDED = False
+"""True in a host project: mcphub/embedding/host.py takes the hub's settings from here."""
 MCPHUB_CHILDREN_DIR = Path(env.text("MCPHUB_CHILDREN_DIR", str(MCPHUB_DATA_DIR / "children"))).absolute()
+MCPHUB_CHILDREN_WRITABLE = env.folders("MCPHUB_CHILDREN_WRITABLE")
 MCPHUB_WORKLOAD_TOKENS = env.text("MCPHUB_WORKLOAD_TOKENS", "")
 
 # Secrets: made once under the data directory ---------------------------------------------------------
 
 MCPHUB_SECRET_KEY_FILE = Path(env.text("MCPHUB_SECRET_KEY_FILE", str(MCPHUB_DATA_DIR / "secret_key")))
-SECRET_KEY = env.secret(MCPHUB_SECRET_KEY_FILE)
+SECRET_KEY = given.secret_key() or env.secret(MCPHUB_SECRET_KEY_FILE)
 MCPHUB_ENCRYPTION_KEY_FILE = Path(env.text("MCPHUB_ENCRYPTION_KEY_FILE", str(MCPHUB_DATA_DIR / "encryption_keys")))
 
 MCPHUB_ENCRYPTION_KEYS = encryption_keys.parse(env.secret(MCPHUB_ENCRYPTION_KEY_FILE, 64))
@@ -41,12 +45,7 @@ MCPHUB_DATABASE_URL = env.text("MCPHUB_DATABASE_URL", f"sqlite:///{MCPHUB_DATA_D
 DATABASES = {"default": env.database("MCPHUB_DATABASE_URL", MCPHUB_DATABASE_URL)}
 _engine = DATABASES["default"]["ENGINE"]
 if _engine.endswith("sqlite3"):
-    DATABASES["default"]["OPTIONS"] |= {
-        # Writers wait for each other instead of failing half-way through a transaction.
-        "transaction_mode": "IMMEDIATE",
-        "timeout": 20,
-        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
-    }
+    DATABASES["default"]["OPTIONS"] |= given.SQLITE_OPTIONS
     # A file, so that the ledger's own connection sees what a test wrote.
     DATABASES["default"]["TEST"] = {"NAME": str(MCPHUB_DATA_DIR / "test.sqlite3")}
 elif _engine.endswith("postgresql"):
@@ -66,6 +65,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Applications, floor by floor ------------------------------------------------------------------------
 
+MCPHUB_FEATURES = feature_list.on()
+"""The features that are on, by the names of their folders under mcphub/features."""
 INSTALLED_APPS = [
     # For `runserver` alone: elsewhere its imports would only cost a fifth of a second of every start.
     *(["daphne"] if "runserver" in sys.argv else []),
@@ -88,11 +89,8 @@ INSTALLED_APPS = [
     "tools_catalog",
     "invocations",
     "mcphub",
-    "mcphub.chat",
-    "mcphub.login",
-    "mcphub.scim",
-    "mcphub.signin",
-    "mcphub.telling",
+    "mcphub.standalone",
+    *(f"mcphub.features.{name}" for name in MCPHUB_FEATURES),
 ]
 MCPHUB_APPS = env.modules("MCPHUB_APPS")
 """Apps of the operator's own: the tools that their `tools.py` registers can be put into the catalogue."""
@@ -103,7 +101,7 @@ MCPHUB_RELOAD = env.flag("MCPHUB_RELOAD")
 MIDDLEWARE = [
     "mcphub.rest.correlation.correlated",
     "django.middleware.security.SecurityMiddleware",
-    "mcphub.policy.ContentPolicy",
+    "mcphub.content_security.ContentPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -130,6 +128,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "mcphub.console.verdict.shown",
                 "mcphub.console.navigation.placed",
+                "mcphub.console.banners.shown",
             ]
         },
     }
@@ -148,7 +147,7 @@ MCPHUB_API_KEY = env.text("MCPHUB_API_KEY")
 """The caller's key over stdio; the other transports take it from each request."""
 MCPHUB_PUBLIC_URL = env.text("MCPHUB_PUBLIC_URL", "http://127.0.0.1:8000")
 """Where clients reach the hub; printed into client configurations."""
-CSRF_FAILURE_VIEW = "mcphub.failing.unverified"
+CSRF_FAILURE_VIEW = "mcphub.error_pages.unverified"
 CSRF_TRUSTED_ORIGINS = [origin for origin in MCPHUB_ALLOWED_ORIGINS if origin != "*"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MCPHUB_PUBLIC_URL.startswith("https://")
 _COOKIES_OF = hashlib.sha256(b"names of cookies" + SECRET_KEY.encode()).hexdigest()[:8]
@@ -167,11 +166,11 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("MCPHU
 MCPHUB_PROXIES = env.networks(
     "MCPHUB_PROXIES", ("127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 )
-"""Whose X-Forwarded headers count with MCPHUB_BEHIND_PROXY; the last address that is none of theirs is the client's."""
+"""Proxies whose X-Forwarded headers count with MCPHUB_BEHIND_PROXY; the last foreign address is the client's."""
 X_FRAME_OPTIONS = "DENY"
 SILENCED_SYSTEM_CHECKS = [
     "security.W008",  # the proxy that ends TLS redirects to https
-    "oauth2_provider.W008",  # clients may wait at http on loopback, and nowhere else: mcphub/signin/clients.py
+    "oauth2_provider.W008",  # clients may wait at http on loopback, and nowhere else: mcphub/features/signin/clients.py
 ]
 LOGIN_URL = reverse_lazy("admin:login")
 LOGIN_REDIRECT_URL = reverse_lazy("admin:index")
@@ -182,7 +181,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 MCPHUB_SECOND_FACTOR = env.choice("MCPHUB_SECOND_FACTOR", "optional", ["optional", "console", "everybody"])
-"""Who must log in with a second factor besides a password: nobody, people of the console, all. Groups can ask too."""
+"""People who must log in with a second factor besides a password: nobody, console users, all. Groups can ask too."""
 
 # Signing in ------------------------------------------------------------------------------------------
 
@@ -199,14 +198,14 @@ MCPHUB_REDIRECT_SCHEMES = env.names("MCPHUB_REDIRECT_SCHEMES")
 MCPHUB_ACCESS_TOKEN_SECONDS = env.whole("MCPHUB_ACCESS_TOKEN_SECONDS", 3600, least=60, most=3600)
 MCPHUB_SIGN_IN_DAYS = env.whole("MCPHUB_SIGN_IN_DAYS", 30, least=1, most=366)
 """So long after its last use a client must ask the person to sign in again."""
-PASSWORD_HASHERS = [*global_settings.PASSWORD_HASHERS, "mcphub.signin.client_secrets.ClientSecretHasher"]
+PASSWORD_HASHERS = [*global_settings.PASSWORD_HASHERS, "mcphub.features.signin.client_secrets.ClientSecretHasher"]
 OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"  # named for those who make migrations
 OAUTH2_PROVIDER = {
     "OIDC_ISS_ENDPOINT": MCPHUB_PUBLIC_URL.rstrip("/"),  # the issuer's name; no OpenID provider comes with it
     "OAUTH2_SERVER_CLASS": "oauthlib.oauth2.WebApplicationServer",  # codes and refresh tokens, no other grants
-    "OAUTH2_VALIDATOR_CLASS": "mcphub.signin.server.TokenRequestValidator",
-    "ACCESS_TOKEN_GENERATOR": "mcphub.signin.server.access_token",
-    "REFRESH_TOKEN_GENERATOR": "mcphub.signin.server.refresh_token",
+    "OAUTH2_VALIDATOR_CLASS": "mcphub.features.signin.server.TokenRequestValidator",
+    "ACCESS_TOKEN_GENERATOR": "mcphub.features.signin.server.access_token",
+    "REFRESH_TOKEN_GENERATOR": "mcphub.features.signin.server.refresh_token",
     "CLIENT_SECRET_HASHER": "client_secret",
     "SCOPES": {"tools:list": "", "tools:call": "", "chat": ""},
     "DEFAULT_SCOPES": ["tools:list", "tools:call"],
@@ -217,8 +216,8 @@ OAUTH2_PROVIDER = {
     "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http", "cursor", "vscode", "vscode-insiders", *MCPHUB_REDIRECT_SCHEMES],
     "ALLOW_LOCALHOST_LOOPBACK": True,
     "CIMD_ENABLED": True,
-    "CIMD_METADATA_FETCHER": "mcphub.signin.client_documents.GuardedFetcher",
-    "CIMD_REGISTRATION_PERMISSION_CLASSES": ("mcphub.signin.client_documents.OfPersons",),
+    "CIMD_METADATA_FETCHER": "mcphub.features.signin.client_documents.GuardedFetcher",
+    "CIMD_REGISTRATION_PERMISSION_CLASSES": ("mcphub.features.signin.client_documents.OfPersons",),
     **{
         f"COMPLIANT_BCP_RFC9700_{name}": True
         for name in (
@@ -242,7 +241,7 @@ MCPHUB_MAX_BODY_BYTES = env.whole("MCPHUB_MAX_BODY_BYTES", 4 * 1024 * 1024, leas
 MCPHUB_MAX_IMPORT_BYTES = env.whole(
     "MCPHUB_MAX_IMPORT_BYTES", 64 * 1024 * 1024, least=64 * 1024, most=1024 * 1024 * 1024
 )
-"""What an import needs of the description of an API; GitHub's has 12 MB, of which 2 are needed."""
+"""The part of an API's description that an import needs; GitHub's has 12 MB, of which 2 are needed."""
 MCPHUB_IMPORT_MEMORY_BYTES = env.whole(
     "MCPHUB_IMPORT_MEMORY_BYTES", 2 * 1024 * 1024 * 1024, least=256 * 1024 * 1024, most=64 * 1024 * 1024 * 1024
 )
@@ -251,7 +250,7 @@ MCPHUB_BODY_TIMEOUT_SECONDS = env.number("MCPHUB_BODY_TIMEOUT_SECONDS", 15, leas
 MCPHUB_CALL_TIMEOUT_SECONDS = env.number("MCPHUB_CALL_TIMEOUT_SECONDS", 60, least=0.1, most=3600)
 """Ceiling of every tool's own timeout; --request-timeout-ms."""
 MCPHUB_ANSWER_SECONDS = env.number("MCPHUB_ANSWER_SECONDS", 900, least=1, most=86_400)
-"""How long a stateless client may take to answer what a tool asks: the life of a requestState."""
+"""Time limit of a stateless client for answering a tool: the life of a requestState."""
 MCPHUB_HEARTBEAT_SECONDS = env.number("MCPHUB_HEARTBEAT_SECONDS", 25, least=0.1, most=600)
 """How often an event stream brings a sign of life; --heartbeat-interval-ms."""
 MCPHUB_MAX_CALLS = env.whole("MCPHUB_MAX_CALLS", 1000, least=1, most=100_000)
@@ -278,13 +277,13 @@ MCPHUB_IDEMPOTENCY_HOURS = env.whole("MCPHUB_IDEMPOTENCY_HOURS", 48, least=24, m
 MCPHUB_ALIAS_DAYS = env.whole("MCPHUB_ALIAS_DAYS", 90, least=0, most=3650)
 """For so long a renamed tool or prompt is found by its former name; 0: not at all."""
 MCPHUB_ALLOW_NOT_DURABLE = env.flag("MCPHUB_ALLOW_NOT_DURABLE")
-"""Serve although what is recorded may be lost when the machine crashes; said in the log and by /ready."""
+"""Serve although records may be lost in a crash of the machine; stated in the log and by /ready."""
 MCPHUB_MIGRATE = env.flag("MCPHUB_MIGRATE", True)
 """Whether a start brings the tables up to date; off where the hub's role in the database may not."""
 MCPHUB_LEDGER_QUEUE = env.whole("MCPHUB_LEDGER_QUEUE", 10_000, least=10, most=1_000_000)
 MCPHUB_LEDGER_TIMEOUT_SECONDS = env.number("MCPHUB_LEDGER_TIMEOUT_SECONDS", 2, least=0.05, most=60)
 MCPHUB_RECORDED_MIB_PER_DAY = env.whole("MCPHUB_RECORDED_MIB_PER_DAY", 65_536, least=0, most=2_000_000)
-"""Of the audit that one caller's calls may fill, where its key says nothing else; 0: no limit."""
+"""MiB of the audit that one caller's calls may fill, unless its key sets another limit; 0: no limit."""
 MCPHUB_MIN_FREE_DISK_BYTES = env.whole("MCPHUB_MIN_FREE_DISK_BYTES", 256 * 1024 * 1024, least=0, most=2**62)
 """On the disk of a SQLite database; with less, calls are refused before it fails. 0: not watched."""
 MCPHUB_AUDIT_DIR = Path(env.text("MCPHUB_AUDIT_DIR", str(MCPHUB_DATA_DIR / "audit")))
@@ -295,9 +294,11 @@ MCPHUB_AUDIT_BODY_CHARACTERS = env.whole("MCPHUB_AUDIT_BODY_CHARACTERS", 1024 * 
 """Of arguments, result and error each so many characters of JSON are recorded; of a longer one besides its size and
 digest."""
 MCPHUB_AUDIT_EVERY_INTENT = env.flag("MCPHUB_AUDIT_EVERY_INTENT")
-"""Commit an envelope before calls of read-only tools too, so that one whose process dies is found as interrupted."""
+"""Commit an envelope before calls of read-only tools too, so that a call of a dead process is found as interrupted."""
 MCPHUB_AUDIT_REFUSED_TEXT = env.flag("MCPHUB_AUDIT_REFUSED_TEXT")
-"""Keep the text of arguments that a call was refused with. Otherwise of what no schema describes only digests stay."""
+"""Keep the text of arguments that a call was refused with. Otherwise only digests are kept of arguments without a
+schema.
+"""
 MCPHUB_SEAL_SECONDS = env.number("MCPHUB_SEAL_SECONDS", 1, least=0, most=3600)
 """How often new rows of the audit are sealed; 0: not by this process."""
 MCPHUB_CHECKPOINT_SECONDS = env.number("MCPHUB_CHECKPOINT_SECONDS", 60, least=0.1, most=86400)
@@ -319,7 +320,7 @@ MCPHUB_SHIPPING = env.flag("MCPHUB_SHIPPING", True)
 MCPHUB_SHIPPING_DIR = Path(env.text("MCPHUB_SHIPPING_DIR", str(MCPHUB_DATA_DIR / "shipped")))
 """Folders that targets of shipping write files into are made here, and nowhere else."""
 MCPHUB_SHIPPING_BEHIND_SECONDS = env.number("MCPHUB_SHIPPING_BEHIND_SECONDS", 600, least=1, most=30 * 86400)
-"""A target that has not got what was sealed so long ago is named by /ready and in the log."""
+"""A destination without rows sealed this long ago is named by /ready and in the log."""
 MCPHUB_TOOL_THREADS = env.whole("MCPHUB_TOOL_THREADS", 16, least=1, most=512)
 MCPHUB_FOLLOW_SECONDS = env.number("MCPHUB_FOLLOW_SECONDS", 0.1, least=0.01, most=0.25)
 """How often a process asks the database whether the configuration moved."""
@@ -327,28 +328,28 @@ MCPHUB_DRAIN_SECONDS = env.number("MCPHUB_DRAIN_SECONDS", 20, least=0, most=600)
 MCPHUB_LIST_PAGE_SIZE = env.whole("MCPHUB_LIST_PAGE_SIZE", 1000, least=1, most=100_000)
 """Entries on one page of tools/list, resources/list and their like."""
 MCPHUB_MAX_RESOURCE_BYTES = env.whole("MCPHUB_MAX_RESOURCE_BYTES", 4 * 1024 * 1024, least=1024, most=64 * 1024 * 1024)
-"""What one resources/read or prompts/get may answer; stored content too."""
+"""The maximum result of one resources/read or prompts/get; stored content too."""
 MCPHUB_MAX_SUBSCRIPTIONS = env.whole("MCPHUB_MAX_SUBSCRIPTIONS", 1000, least=1, most=100_000)
-"""Resources that one session, or one subscriptions/listen, may be told of."""
+"""Resources that one session, or one subscriptions/listen, may follow."""
 MCPHUB_TASK_AFTER_SECONDS = env.number("MCPHUB_TASK_AFTER_SECONDS", 0.5, least=0, most=60)
 """A call that may be a task, of a client of 2026-07-28, becomes one when it runs longer."""
 MCPHUB_TASK_TTL_SECONDS = env.number("MCPHUB_TASK_TTL_SECONDS", 3600, least=1, most=30 * 86400)
 """How long a task's result can be fetched where the client asks for no lifetime, counted from the tool's timeout."""
 MCPHUB_KEY_DAYS = env.whole("MCPHUB_KEY_DAYS", 365, least=0, most=3650)
-"""So long a new key works where nobody says another end; 0: without an end."""
+"""Default life of a new key; 0: without an end."""
 MCPHUB_KEY_REMINDER_DAYS = env.whole("MCPHUB_KEY_REMINDER_DAYS", 14, least=0, most=365)
 """So long before the end of a key the hub warns of it, in the history and in the log."""
 MCPHUB_NOTICE_DAYS = env.whole("MCPHUB_NOTICE_DAYS", 90, least=1, most=3650)
 """So long after it was last seen a notice is removed, with its deliveries."""
 MCPHUB_NOTICE_SETTLE_SECONDS = env.number("MCPHUB_NOTICE_SETTLE_SECONDS", 900, least=0, most=7 * 86400)
-"""A state that comes back this soon after its end counts up its notice, and nobody is told again."""
+"""A state that recurs this soon after its end increments its notice without another delivery."""
 MCPHUB_NOTICE_TRIES = env.whole("MCPHUB_NOTICE_TRIES", 8, least=1, most=100)
 """After so many failed tries a delivery is given up; somebody may send it once more."""
 MCPHUB_MAIL = env.mail("MCPHUB_MAIL_URL")
 """The server that e-mail goes out through, such as smtp+tls://user:password@mail.example:587; empty: none."""
 MCPHUB_MAIL_FROM = env.text("MCPHUB_MAIL_FROM", "MCP Hub <mcphub@localhost>")
 """The sender of e-mail."""
-EVENTSTREAM_CHANNELMANAGER_CLASS = "mcphub.telling.live.Channels"
+EVENTSTREAM_CHANNELMANAGER_CLASS = "mcphub.features.notifications.live.Channels"
 MCPHUB_OWN_KEYS = env.flag("MCPHUB_OWN_KEYS", default=True)
 """Whether people may make keys for themselves at /me/."""
 MCPHUB_FIRST_KEY_DAYS = env.whole("MCPHUB_FIRST_KEY_DAYS", 90, least=0, most=3650)
@@ -363,6 +364,8 @@ MCPHUB_CHAT_REFILL_SECONDS = env.number("MCPHUB_CHAT_REFILL_SECONDS", 6, least=0
 """After so long it may ask one more, up to the burst."""
 MCPHUB_CURRENCY = env.currency("MCPHUB_CURRENCY", "USD")
 """Of all prices of models and all quotas of money. Changed, it changes the word and converts nothing."""
+MCPHUB_COMPLIANCE = env.names("MCPHUB_COMPLIANCE")
+"""Frames by whose retention `mcphub doctor` judges the audit's."""
 MCPHUB_CHAT_MAX_ROUNDS = env.whole("MCPHUB_CHAT_MAX_ROUNDS", 8, least=1, most=100)
 """Requests to the model in one turn of a chat that may call tools; then one more, without them."""
 MCPHUB_CHAT_MAX_CALLS_PER_ROUND = env.whole("MCPHUB_CHAT_MAX_CALLS_PER_ROUND", 16, least=1, most=128)
@@ -377,13 +380,13 @@ MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = env.whole(
 MCPHUB_CHAT_MAX_CONTENT = env.whole("MCPHUB_CHAT_MAX_CONTENT", 4000, least=1, most=10_000_000)
 """Characters of the user's text in one query."""
 MCPHUB_APPROVAL = env.choice("MCPHUB_APPROVAL", "never", ["never", "destructive", "always"])
-"""Calls over MCP and REST that wait for an approval, where no row of the admin says it of their tool."""
+"""Calls over MCP and REST that wait for approval, unless a row of the admin covers their tool."""
 MCPHUB_APPROVAL_SECONDS = env.whole("MCPHUB_APPROVAL_SECONDS", 86_400, least=60, most=30 * 86_400)
 """How long such a call waits for a decision before it expires."""
 MCPHUB_APPROVAL_HOLD_SECONDS = env.number("MCPHUB_APPROVAL_HOLD_SECONDS", 180, least=0, most=3600)
 """How long its request is held for the decision before it is answered as pending. Clients give up after about 240."""
 MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "destructive", ["never", "destructive", "always"])
-"""Calls by models that wait for an approval, where no row of the admin says it of their tool."""
+"""Calls by models that wait for approval, unless a row of the admin covers their tool."""
 MCPHUB_CHAT_RESPONSE_DAYS = env.whole("MCPHUB_CHAT_RESPONSE_DAYS", 30, least=1, most=3650)
 """How long a response can be gone on from by previous_response_id."""
 MCPHUB_CHAT_IDLE_SECONDS = env.number("MCPHUB_CHAT_IDLE_SECONDS", 3600, least=1, most=30 * 86400)
@@ -392,17 +395,17 @@ MCPHUB_CHAT_SESSION_SECONDS = env.number("MCPHUB_CHAT_SESSION_SECONDS", 86400, l
 """The whole life of a conversation, however busy."""
 MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER", 1000, least=1, most=1_000_000)
 MCPHUB_CHAT_KEEP_DAYS = env.whole("MCPHUB_CHAT_KEEP_DAYS", 30, least=1, most=36_500)
-"""What was said is removed so long after; the tool calls stay in the audit."""
+"""Messages are deleted after this time; the tool calls stay in the audit."""
 MCPHUB_EGRESS_ALLOW = env.hosts("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
 MCPHUB_EGRESS_DENY = env.hosts("MCPHUB_EGRESS_DENY")
-"""Hosts, host:port or networks that nothing is sent to, whatever else says so."""
+"""Hosts, host:port or networks that nothing is sent to, whatever other lists contain."""
 MCPHUB_EGRESS_ONLY = env.hosts("MCPHUB_EGRESS_ONLY")
 """The public hosts and networks that may be reached; empty: all."""
 MCPHUB_REGISTRY_URL = env.text("MCPHUB_REGISTRY_URL", "https://registry.modelcontextprotocol.io")
 """The registry of MCP servers that the console and `mcphub connection search` ask."""
 MCPHUB_PUBLIC_REGISTRY = env.flag("MCPHUB_PUBLIC_REGISTRY")
-"""Whether `/v0.1/servers` tells what no group keeps to itself to anybody who asks, without a key."""
+"""Whether `/v0.1/servers` lists entries without groups for everybody, without a key."""
 MCPHUB_EGRESS_PROXY = env.text("MCPHUB_EGRESS_PROXY")
 """The HTTP proxy that every request goes out through, such as http://user:password@proxy.example:3128."""
 if MCPHUB_EGRESS_PROXY and not MCPHUB_EGRESS_PROXY.startswith(("http://", "https://")):
@@ -415,9 +418,9 @@ MCPHUB_OTLP_ENDPOINT = env.address("MCPHUB_OTLP_ENDPOINT", ("http", "https"), "h
 MCPHUB_TRACE_SHARE = env.number("MCPHUB_TRACE_SHARE", 1, least=0, most=1)
 """Of the traces that the hub begins, so many are recorded."""
 MCPHUB_TRACE_FOLLOW_CLIENTS = env.flag("MCPHUB_TRACE_FOLLOW_CLIENTS", True)
-"""Whether a client whose context says that it is sampled, or not, decides for its requests; off: the share does."""
+"""Whether a client's sampling decision applies to its requests; off: the share does."""
 MCPHUB_TRACE_BODIES = env.flag("MCPHUB_TRACE_BODIES")
-"""Spans tell arguments and results of calls too, as the audit records them."""
+"""Spans include arguments and results of calls too, as the audit records them."""
 MCPHUB_TRACE_URL = env.template("MCPHUB_TRACE_URL", ("trace_id", "span_id"), "https://jaeger.example/trace/{trace_id}")
 """Where the console's pages of calls lead to for their traces."""
 MCPHUB_METRICS_PORT = env.whole("MCPHUB_METRICS_PORT", 0, least=0, most=65535)
@@ -427,7 +430,7 @@ MCPHUB_METRICS_HOST = env.text("MCPHUB_METRICS_HOST", "127.0.0.1")
 MCPHUB_PEER_ADDRESS = env.host_and_port("MCPHUB_PEER_ADDRESS", "10.0.0.5:8100")
 """Where other machines of the hub reach the first worker of this one; the next workers take the next ports."""
 MCPHUB_METRICS_TOOLS = env.whole("MCPHUB_METRICS_TOOLS", 500, least=1, most=10_000)
-"""Tools that `/metrics` tells apart; the others are `other`."""
+"""Tools with their own label in `/metrics`; the others are `other`."""
 
 # Clients and REST ------------------------------------------------------------------------------------
 
@@ -489,7 +492,7 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "sessions_app.kit.rest.schema.close_requests",
         "sessions_app.kit.rest.schema.fill_parameters",
-        "mcphub.chat.endpoints.openapi.add_endpoints",
+        "mcphub.rest.api.add_declared",
         "sessions_app.kit.rest.schema.bound_bodies",
         "mcphub.rest.examples.add_examples",
         "mcphub.rest.api.add_server",
@@ -507,7 +510,8 @@ FORMAT_MODULE_PATH = "mcphub.formats"
 TIME_ZONE = "UTC"
 STATIC_URL = "/static/"
 STATIC_ROOT = MCPHUB_DATA_DIR / "static"
-STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise wants it there; it stays empty unless collectstatic ran
+if not given.secret_key():
+    STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise wants it there; it stays empty unless collectstatic ran
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 SVELTE_JSONEDITOR = {"modes": ["text", "tree"], "mode": "text"}

@@ -1,4 +1,4 @@
-"""The site of the console: who may come in, and where it begins."""
+"""The site of the console: its users, and its first page."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ class HubSite(UnfoldAdminSite):  # type: ignore[misc, unused-ignore]
 
     def has_permission(self, request: HttpRequest) -> bool:
         return bool(super().has_permission(request)) or (request.user.is_active and acting_of(request.user) is not None)
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        """Return the apps as Django does, once a request: the theme asks twice, and some rights ask the database."""
+        kept: dict[str | None, list[Any]] = request.__dict__.setdefault("hub_app_lists", {})
+        if app_label not in kept:
+            kept[app_label] = super().get_app_list(request, app_label)
+        return kept[app_label]
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Lead whoever acts in a workspace to its calls: the overview is about the whole hub."""

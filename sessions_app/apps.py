@@ -24,8 +24,10 @@ def _load_without(*missing: str) -> None:
             del sys.modules[name]
 
 
-# Before Django's admin loads both.
-if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+# Before Django's admin loads both. A host project may want what is hidden.
+if settings.MCPHUB_EMBEDDED:
+    pass
+elif settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     _load_without("requests", "django.contrib.postgres.fields")
 else:
     _load_without("requests")
@@ -41,5 +43,6 @@ class SessionsAppConfig(AppConfig):
 
         recording.connect()
         guarding.connect()
-        signals.connect()
+        if not settings.MCPHUB_EMBEDDED:  # a host's logins are its own
+            signals.connect()
         install_after_migrate(self, RULES)

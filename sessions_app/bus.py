@@ -1,4 +1,4 @@
-"""The change bus: news that every process of the hub must hear, carried by rows.
+"""The change bus: news for every process of the hub, carried by rows.
 
 Whatever changes configuration, a trigger writes an event in the same transaction, so no path forgets it.
 Each process follows the table: PostgreSQL wakes it by NOTIFY, and a poll of at most 250 ms is the floor that
@@ -19,6 +19,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from sessions_app.kit.database import Dedicated, delete_in_slices, persistently
+from sessions_app.kit.features import declared
 
 logger = logging.getLogger(__name__)
 
@@ -33,12 +34,13 @@ SUBSCRIPTIONS_CHANGED = "subscriptions_changed"
 """A session subscribed to a resource of an upstream, or no longer."""
 ERRORS_CHANGED = "errors_changed"
 KEYS_CHANGED = "keys_changed"
+"""Payload: the id of a key that changed or is gone; empty: any may have."""
 WORKSPACES_CHANGED = "workspaces_changed"
-"""Who belongs to one, and so sees what."""
+"""Membership, and so visibility."""
 TOKENS_CHANGED = "tokens_changed"
 """Payload: the digest of an access token that changed or is gone; empty: any may have."""
 CALLER_ENDED = "caller_ended"
-"""Payload: the principal of a person who was disabled, or took back what a client was allowed."""
+"""Payload: the principal of a person who was disabled, or revoked a client's access; or `key:<id>` of a revoked key."""
 SESSION_ENDED = "session_ended"
 """Payload: the session id."""
 SESSION_CHANGED = "session_changed"
@@ -47,6 +49,12 @@ SESSION_MESSAGE = "session_message"
 """Payload: `<session id> <one JSON-RPC message>` for the stream that another process may hold."""
 SESSION_ANSWER = "session_answer"
 """Payload: `<session id> <one JSON-RPC response>` to a request that another process sent the client."""
+ANSWERS_WANTED = "answers_wanted"
+"""Payload: `<process id> <session id> ...`: that process stops, and ends the streams of these sessions once all that
+was asked for them is answered.
+"""
+ANSWERS_GIVEN = "answers_given"
+"""Payload: `<process id> <process id>`: to the streams of the first, the second owes nothing any more."""
 STREAM_GREW = "stream_grew"
 """Payload: the id of a call's stream, which another process may be sending to a client that came back for it."""
 STREAM_TAKEN = "stream_taken"
@@ -56,7 +64,7 @@ CALL_CANCELLED = "call_cancelled"
 ACCOUNTS_CHANGED = "accounts_changed"
 """An account at an upstream has other tokens, or none."""
 UPSTREAM_REFRESH = "upstream_refresh"
-"""Payload: the name of a connection whose tools are to be listed again."""
+"""Payload: the name of a connection whose tools are to be refreshed."""
 UPSTREAM_RECONNECT = "upstream_reconnect"
 """Payload: the name of a connection that is to be made anew in each process that holds it."""
 TASK_CHANGED = "task_changed"
@@ -65,7 +73,7 @@ TASK_CHANGED = "task_changed"
 REDACTION_CHANGED = "redaction_changed"
 QUOTAS_CHANGED = "quotas_changed"
 APPROVALS_CHANGED = "approvals_changed"
-"""What operators demand of calls."""
+"""Approval policies of operators."""
 APPROVAL_CHANGED = "approval_changed"
 """Payload: the id of an approval that was asked for, decided or has expired."""
 
@@ -81,9 +89,24 @@ FOLLOWED = (
     APPROVALS_CHANGED,
     QUOTAS_CHANGED,
 )
-"""Of what every process holds a snapshot."""
-_READ_AGAIN = (*FOLLOWED, TOKENS_CHANGED, ACCOUNTS_CHANGED)
-"""What may have changed unheard while the bus could not be read."""
+"""Subjects with a snapshot in every process. Features declare further ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedRows:
+    """Declares rows of a feature that every process holds, and reads again when the subject is published.
+
+    The function `read` takes no arguments and returns the configuration's `additions[subject]`.
+    """
+
+    subject: str
+    read: str
+
+
+def followed() -> tuple[str, ...]:
+    """Return all subjects with a snapshot in every process."""
+    return (*FOLLOWED, *(part.subject for part in declared(FollowedRows)))
+
 
 KEEP_SECONDS = 3600
 _ANNOUNCE_SECONDS = 30
@@ -91,17 +114,16 @@ _ANNOUNCE_SECONDS = 30
 
 
 def publish(subject: str, payload: str = "") -> None:
-    """Tell every process. Takes part in the caller's transaction."""
+    """Publish to every process. Takes part in the caller's transaction."""
     from sessions_app.models import BusEvent
 
     BusEvent.objects.create(subject=subject, payload=payload)
 
 
 async def announce(subject: str, payload: str = "") -> None:
-    """Tell every process from the event loop, though the database may be back only in a moment.
+    """Publish to every process from the event loop, even if the database returns only in a moment.
 
-    What was published by a try whose end nobody heard is not published twice. Raises the database's error when it is
-    away for too long.
+    An unconfirmed attempt is not published twice. Raises the database's error when it is away for too long.
     """
     began = timezone.now()
     is_repeated = False
@@ -144,7 +166,7 @@ class BusFollower:
     _LATE_SECONDS = 60
     """PostgreSQL hands out ids before commit; a transaction may publish below the highest id for this long."""
     _SQLITE_SECONDS = 0.03
-    """SQLite wakes nobody, but says in a microsecond whether anything was committed at all."""
+    """SQLite wakes nobody, but reports in a microsecond whether anything was committed at all."""
     _UNDER_WAY = 10_000
     """Ids below the newest at which a transaction may stand that is not committed when the follower begins."""
 
@@ -158,6 +180,10 @@ class BusFollower:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.failing_since: float | None = None
+        self._read = 0
+        """As `newest`, on the follower's thread."""
+        self.newest = 0
+        """The highest id among the events whose listeners have been called."""
 
     def on(self, subjects: Iterable[str], listener: Callable[[BusMessage], None]) -> None:
         for subject in subjects:
@@ -177,7 +203,7 @@ class BusFollower:
 
     def _begin(self) -> None:
         (newest,) = self._database.raw.execute("SELECT COALESCE(MAX(id), 0) FROM sessions_app_busevent").fetchone()
-        self._floor = newest
+        self._floor = self._read = self.newest = newest
         if not self._database.is_sqlite:
             # What is under way has an id below the newest and is not there yet.
             self._floor = max(0, newest - self._UNDER_WAY)
@@ -193,10 +219,10 @@ class BusFollower:
                 events = self._news()
                 if self.failing_since is not None:
                     # The outage may have outlived what the table keeps: what is followed is read anew.
-                    events += [BusMessage(subject, "") for subject in _READ_AGAIN]
+                    events += [BusMessage(subject, "") for subject in (*followed(), TOKENS_CHANGED, ACCOUNTS_CHANGED)]
                     self.failing_since = None
                 if events:
-                    loop.call_soon_threadsafe(self._dispatch, events)
+                    loop.call_soon_threadsafe(self._dispatch, events, self._read)
                 if self._database.is_sqlite:
                     self._stopping.wait(min(settings.MCPHUB_FOLLOW_SECONDS, self._SQLITE_SECONDS))
                 else:
@@ -229,6 +255,7 @@ class BusFollower:
             (self._floor,),
         ).fetchall()
         fresh = [row for row in rows if row[0] not in self._seen]
+        self._read = max(self._read, rows[-1][0] if rows else 0)
         if self._database.is_sqlite:
             if rows:
                 self._floor = rows[-1][0]
@@ -241,10 +268,11 @@ class BusFollower:
             self._seen = {id_: at for id_, at in self._seen.items() if id_ > self._floor}
         return [BusMessage(row[1], row[2]) for row in fresh]
 
-    def _dispatch(self, events: list[BusMessage]) -> None:
+    def _dispatch(self, events: list[BusMessage], newest: int) -> None:
         for event in events:
             for listener in self._listeners.get(event.subject, ()):
                 try:
                     listener(event)
                 except Exception:
                     logger.exception("A listener of %s failed", event.subject)
+        self.newest = newest

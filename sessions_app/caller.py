@@ -8,7 +8,7 @@ import logging
 import os
 import pwd
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _KEPT_SOURCES = 1000
+_UNKNOWN = "The key is unknown or was revoked. Ask the operator for a new one."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls. The credential alone decides it; no header, path or parameter adds to it."""
+    """The identity of a caller. The credential alone decides it; no header, path or parameter adds to it."""
 
     principal: str
     """`key:<id>`, `user:<id>`, `local:<user number>` or `anonymous`."""
@@ -36,16 +37,16 @@ class Caller:
     groups: frozenset[int] = frozenset()
     calls_per_minute: int | None = None
     recorded_mib_per_day: int | None = None
-    """Of the audit that its calls may fill; 0: no limit, None: what the hub allows every caller."""
+    """MiB of the audit that its calls may fill; 0: no limit, None: the hub's default."""
     workspace: int | None = None
-    """The one that it came by, with its key or at its address: it sees what belongs to that one and to none."""
+    """The workspace of its key or address: it sees rows of that one and unassigned ones."""
     workspace_slug: str | None = None
     sees_everything: bool = False
     """A superuser trying tools in the admin."""
     key_id: int | None = None
     """Of the key with which it calls; of a person's key the principal names the person."""
     allowed_client: str | None = None
-    """The client that a person let in, whose access token this is; its number or its issuer makes it its own."""
+    """The client whose access token this is; its number or its issuer identifies it."""
     claims: str = ""
     """Of its access token, as JSON, for rules about calls; empty where it has none or they are too long."""
     sources: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -58,7 +59,7 @@ class Caller:
 
     @property
     def credential(self) -> str:
-        """What ends when this way in ends: `key:<id>`, or else the principal."""
+        """The credential whose end ends this access: `key:<id>`, or else the principal."""
         return f"key:{self.key_id}" if self.key_id is not None else self.principal
 
     def remember(self, key: object, source: object) -> None:
@@ -67,7 +68,7 @@ class Caller:
         self.sources[key] = source
 
     def within(self, workspace: Workspace) -> Caller:
-        """Give the same caller at the address of a workspace that it belongs to."""
+        """Return the same caller at the address of a workspace that it belongs to."""
         if self.workspace == workspace.key:
             return self
         found = self.sources.get(workspace)
@@ -89,7 +90,7 @@ ANONYMOUS = Caller(principal="anonymous", label="anonymous", scopes=frozenset({"
 
 @functools.cache
 def local_caller() -> Caller:
-    """Give the system user who started this process, and so can read the hub's data anyway."""
+    """Return the system user of this process, who can read the hub's data anyway."""
     number = os.getuid()
     try:
         name = pwd.getpwuid(number).pw_name
@@ -99,7 +100,7 @@ def local_caller() -> Caller:
 
 
 def caller_of(user: User | AnonymousUser) -> Caller:
-    """Give the caller that a person who is logged in is."""
+    """Return the caller of a logged-in person."""
     scopes = {"tools:list", "tools:call", *(["audit:read"] if user.has_perm("invocations.read_bodies") else [])}
     return Caller(
         principal=f"user:{user.pk}",
@@ -110,9 +111,14 @@ def caller_of(user: User | AnonymousUser) -> Caller:
     )
 
 
+def person_of(user: User | AnonymousUser) -> Caller:
+    """Return the caller that a client of the person makes: a superuser's client sees no more than their groups do."""
+    return replace(caller_of(user), sees_everything=False)
+
+
 @dataclass(frozen=True, slots=True)
 class _Person:
-    """What a person allows their keys at one moment."""
+    """The rights of a person for their keys at one moment."""
 
     account: User
     groups: frozenset[int]
@@ -121,7 +127,7 @@ class _Person:
 def caller_of_key(
     key: ApiKey, people: dict[int, _Person] | None = None, workspaces: Mapping[int, Workspace] | None = None
 ) -> Caller:
-    """Give the caller that a key makes. A person's key does no more than its person may at this moment.
+    """Return the caller that a key makes. A person's key does no more than its person may at this moment.
 
     `people` remembers owners over many keys, `workspaces` are those of the hub. Asks the database.
     """
@@ -150,11 +156,11 @@ def caller_of_key(
 
 
 _NOWHERE = Workspace(0, "", frozenset())
-"""Where the key of a person is who belongs to its workspace no more: it sees what belongs to none."""
+"""For a person's key in a workspace that the person has left: it sees only unassigned rows."""
 
 
 def _workspace_of(key: ApiKey, workspaces: Mapping[int, Workspace] | None) -> Workspace | None:
-    """Give the workspace that a key opens; None for a key of the whole hub."""
+    """Return the workspace that a key opens; None for a key of the whole hub."""
     from sessions_app.workspaces.models import read_workspaces
 
     if key.workspace_id is None:
@@ -165,26 +171,47 @@ def _workspace_of(key: ApiKey, workspaces: Mapping[int, Workspace] | None) -> Wo
     return _NOWHERE
 
 
-class Keys:
-    """All usable keys at one moment, by the digest of their text. Immutable but for `used`."""
+KeyTexts = dict[bytes, tuple[Caller, float]]
+"""By the digest of a key's text: the caller that it makes, and when the text ends (seconds since the epoch)."""
 
-    def __init__(self, callers: dict[bytes, tuple[Caller, float]]) -> None:
+
+class Keys:
+    """All usable keys, by the digest of their text. Changed on the event loop alone, by `put`, `drop` and `used`."""
+
+    def __init__(self, callers: KeyTexts) -> None:
         self._callers = callers
-        self.until = {caller.credential: 0.0 for caller, _ in callers.values()}
+        self.until: dict[str, float] = {}
         """`key:<id>` -> when the last of its texts ends (seconds since the epoch)."""
-        for caller, ends in callers.values():
-            self.until[caller.credential] = max(self.until[caller.credential], ends)
-        self.recorded_mib_per_day = {
-            caller.principal: caller.recorded_mib_per_day
-            for caller, _ in callers.values()
-            if caller.recorded_mib_per_day is not None
-        }
+        self._ending: set[str] = set()
+        """Those of them that end some time."""
+        self.recorded_mib_per_day: dict[str, int] = {}
         """Principal -> its own limit, where it has one. Keys of people have none: a person has one share."""
+        self._texts: dict[str, list[bytes]] = {}
+        """Caller or key -> digests."""
+        for digest, (caller, ends) in callers.items():
+            self._index(digest, caller, ends)
+        self._revoked: set[bytes] = set()
+        """Digests of keys that ended since, and need no look at the database."""
         self.used: dict[int, float] = {}
         """Key id -> when last seen (seconds since the epoch); flushed to the database now and then."""
 
+    def _index(self, digest: bytes, caller: Caller, ends: float) -> None:
+        credential = caller.credential
+        self.until[credential] = max(self.until.get(credential, 0.0), ends)
+        if self.until[credential] != float("inf"):
+            self._ending.add(credential)
+        if caller.recorded_mib_per_day is not None:
+            self.recorded_mib_per_day[caller.principal] = caller.recorded_mib_per_day
+        for name in {credential, caller.principal}:
+            self._texts.setdefault(name, []).append(digest)
+
     @classmethod
     def load(cls) -> Keys:
+        return cls(cls.read())
+
+    @staticmethod
+    def read(ids: Collection[int] | None = None) -> KeyTexts:
+        """Read the texts of the usable keys among `ids`; None: of all."""
         from sessions_app.models import ApiKey
         from sessions_app.workspaces.models import read_workspaces
 
@@ -192,6 +219,8 @@ class Keys:
         people: dict[int, _Person] = {}
         workspaces = read_workspaces()
         usable = ApiKey.objects.filter(revoked_at__isnull=True).exclude(owner__is_active=False)
+        if ids is not None:
+            usable = usable.filter(pk__in=ids)
         for key in usable.select_related("owner").prefetch_related("groups"):
             caller = caller_of_key(key, people, workspaces)
             until = key.expires_at.timestamp() if key.expires_at else float("inf")
@@ -203,14 +232,47 @@ class Keys:
                     callers[bytes.fromhex(text_hash)] = (caller, ends)
                 except ValueError:
                     logger.error("The key %s has a malformed hash and is left out", key.pk)
-        return cls(callers)
+        return callers
+
+    def put(self, ids: Collection[int], read: KeyTexts) -> None:
+        """Replace the texts of the keys `ids` by those that were read: what others have stays as it is."""
+        for credential in (f"key:{id}" for id in ids):
+            for digest in self._texts.pop(credential, ()):
+                found = self._callers.pop(digest, None)
+                if found is not None and found[0].principal != credential:
+                    self._texts[found[0].principal].remove(digest)
+                if found is not None:
+                    self.recorded_mib_per_day.pop(found[0].principal, None)
+            if credential in self.until:
+                self.until[credential] = 0.0
+            self._ending.discard(credential)
+        for digest, (caller, ends) in read.items():
+            self._callers[digest] = (caller, ends)
+            self._revoked.discard(digest)
+            self._index(digest, caller, ends)
+        for credential in (f"key:{id}" for id in ids):
+            if self.until.get(credential) == 0.0:
+                self._ending.add(credential)
+
+    def drop(self, ended: Collection[str]) -> None:
+        """Take out the texts of callers or keys (`key:<id>`) that have ended, before the keys are read again.
+
+        A key stays refused; a person's other keys that are still good are found again, because unknown keys are looked
+        up. `until` keeps them all for `ended`.
+        """
+        for name in ended:
+            for digest in self._texts.get(name, ()):
+                self._callers.pop(digest, None)
+                if name.startswith("key:"):
+                    self._revoked.add(digest)
 
     def ended(self, before: Keys, now: float) -> set[str]:
-        """Give those keys of `before`, as `key:<id>`, that open nothing any more: revoked, removed or expired."""
-        return {credential for credential in before.until if self.until.get(credential, 0.0) <= now}
+        """Return those keys of `before`, as `key:<id>`, that open nothing any more: revoked, removed or expired."""
+        known = self._ending if before is self else before.until
+        return {credential for credential in known if self.until.get(credential, 0.0) <= now}
 
     def caller(self, authorization: str | None) -> Caller:
-        """Give the caller of an `Authorization` header; raise Unauthenticated with the reason."""
+        """Return the caller of an `Authorization` header; raise Unauthenticated with the reason."""
         if not authorization:
             raise Unauthenticated
         digest = self.digest(authorization)
@@ -218,13 +280,15 @@ class Keys:
             raise Unauthenticated("The Authorization header must read `Bearer <key>`.")
         caller = self.find(digest)
         if caller is None:
-            raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
+            raise Unauthenticated(_UNKNOWN)
         return caller
 
     def find(self, digest: bytes) -> Caller | None:
-        """Give whom a key belongs to, None where no key has this digest; raise Unauthenticated where it has expired."""
+        """Return the owner of a key, None for an unknown digest; raise Unauthenticated if it is over."""
         found = self._callers.get(digest)
         if found is None:
+            if digest in self._revoked:
+                raise Unauthenticated(_UNKNOWN)
             return None
         caller, expires_at = found
         now = time.time()
@@ -236,7 +300,7 @@ class Keys:
 
     @staticmethod
     def digest(authorization: str | None) -> bytes | None:
-        """Give the digest of the key in an `Authorization` header, or None where it holds no bearer key."""
+        """Return the digest of the key in an `Authorization` header, or None where it holds no bearer key."""
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:

@@ -1,7 +1,7 @@
-"""Which endpoints an access token can be for, and how they are named: as the public address says, in one place.
+"""The endpoints of access tokens, and their names: by the public address, in one place.
 
-What RFC 8707 and RFC 9728 call a resource is an endpoint here: the path that a client was given, such as `/mcp`. The
-addresses that only belong to it, such as `/messages` to `/sse`, are no endpoints of their own. A token is for one.
+A resource in RFC 8707 and RFC 9728 is an endpoint here: the path given to a client, such as `/mcp`. The addresses
+that only belong to it, such as `/messages` to `/sse`, are no endpoints of their own. A token is for one.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _AT_TOOLSET = {
     if any(each.is_announced and path in (each.path, each.messages_path) for each in transports.TRANSPORTS.values())
 }
 SCOPES = {"tools:list": ("tools:list",), "tools:call": ("tools:list", "tools:call"), "chat": ("chat",)}
-"""What an access token may hold -> what that allows: whoever may call tools may see which there are."""
+"""Scopes of an access token -> scopes of the hub: the right to call tools includes listing them."""
 
 
 def own() -> tuple[str, ...]:
-    """Give the endpoints that every hub has, without those of toolsets."""
+    """Return the endpoints that every hub has, without those of toolsets."""
     return (*dict.fromkeys(_ENDPOINT_OF.values()), CHAT)
 
 
 def of_path(path: str) -> str:
-    """Give the endpoint that an address belongs to; empty where no access token opens it."""
+    """Return the endpoint that an address belongs to; empty where no access token opens it."""
     path = path.removesuffix("/")
     if path == CHAT or path.startswith(f"{CHAT}/"):
         return CHAT
@@ -65,32 +65,32 @@ def of_path(path: str) -> str:
 
 
 def toolset_of(endpoint: str) -> str:
-    """Give the name of the toolset that an endpoint serves; empty: the whole catalogue."""
+    """Return the name of the toolset that an endpoint serves; empty: the whole catalogue."""
     rest = endpoint.removeprefix(f"{MAIN}/s/")
     return "" if rest == endpoint else rest.partition("/")[0]
 
 
 def workspace_of(path: str) -> str:
-    """Give the name of the workspace whose address this is; empty: it is none's."""
+    """Return the name of the workspace at this address; empty: none."""
     found = _WORKSPACE.fullmatch(path.removesuffix("/"))
     return found[1] if found is not None else ""
 
 
 def scopes_of(endpoint: str) -> tuple[str, ...]:
-    """Give the scopes that clients of an endpoint need, all that it asks for at once."""
+    """Return the scopes that clients of an endpoint need, all that it asks for at once."""
     return ("chat", "tools:list", "tools:call") if endpoint == CHAT else ("tools:list", "tools:call")
 
 
 def issuer() -> str:
-    """Give the hub's name as an authorization server, and the beginning of all its public addresses."""
+    """Return the hub's name as an authorization server, and the beginning of all its public addresses."""
     return str(settings.MCPHUB_PUBLIC_URL).rstrip("/")
 
 
 def origin_for(host: str | None) -> str:
-    """Give what the public addresses begin with, for a client that came with this Host header.
+    """Return the base of public addresses, for a client with this Host header.
 
     It is the configured address. On loopback `localhost`, `127.0.0.1` and `[::1]` are one hub, and a client compares
-    what it is told with what was typed into it.
+    addresses with the one typed into it.
     """
     public = urlsplit(issuer())
     if host and _is_loopback(public.hostname):
@@ -102,22 +102,34 @@ def origin_for(host: str | None) -> str:
 
 
 def public_address() -> str:
-    """Give the address that clients elsewhere reach the hub by; empty where it is on loopback, as unset it is."""
+    """Return the address that clients elsewhere reach the hub by; empty where it is on loopback, as unset it is."""
     return "" if _is_loopback(urlsplit(issuer()).hostname) else issuer()
 
 
+def publisher() -> str:
+    """Return the host of the public address, by which catalogues name publishers; an IP address is `localhost`."""
+    host = urlsplit(issuer()).hostname or "localhost"
+    is_name = ":" not in host and not host.rpartition(".")[2].isdecimal()
+    return host if is_name else "localhost"
+
+
+def namespace() -> str:
+    """Return the publisher reversed, as registries name publishers: `example.org` is `org.example`."""
+    return ".".join(reversed(publisher().split(".")))
+
+
 def identifier(endpoint: str, host: str | None = None) -> str:
-    """Give the whole address of an endpoint, by which clients and tokens name it."""
+    """Return the whole address of an endpoint, by which clients and tokens name it."""
     return origin_for(host) + endpoint
 
 
 def document(endpoint: str, host: str | None = None) -> str:
-    """Give the address of the document that describes an endpoint (RFC 9728)."""
+    """Return the address of the document that describes an endpoint (RFC 9728)."""
     return origin_for(host) + DOCUMENTS + endpoint
 
 
 def named(resource: str) -> str:
-    """Give the endpoint that a `resource` of RFC 8707 names; empty where it is none of this hub's."""
+    """Return the endpoint that a `resource` of RFC 8707 names; empty where it is none of this hub's."""
     public = urlsplit(issuer())
     try:
         asked = urlsplit(resource)

@@ -1,4 +1,4 @@
-"""The events of calls' streams as rows, within bounds: what a client that lost its connection comes back for."""
+"""The events of calls' streams as rows, within bounds: for clients that reconnect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class CallStreamEvent:
-    """One event; `message` is empty for the first, which only tells its id."""
+    """One event; `message` is empty for the first, which only carries its ID."""
 
     session_id: str
     stream: str
@@ -40,7 +40,7 @@ class CallStreamEvent:
 
 
 def write(events: Sequence[CallStreamEvent]) -> None:
-    """Keep events, and tell the processes that may wait for them. May be repeated."""
+    """Store events, and notify waiting processes. May be repeated."""
     with transaction.atomic():
         StreamEvent.objects.bulk_create(
             [
@@ -60,17 +60,17 @@ def write(events: Sequence[CallStreamEvent]) -> None:
 
 
 def is_kept(session_id: str, stream: str, number: int) -> bool:
-    """Whether the stream of the session can be gone on with after this event."""
+    """Return whether the stream of the session can be gone on with after this event."""
     return StreamEvent.objects.filter(session_id=session_id, stream=stream, number__in=(number, number + 1)).exists()
 
 
 def is_whole(session_id: str, stream: str, number: int) -> bool:
-    """Whether this event is the last of its stream."""
+    """Return whether this event is the last of its stream."""
     return StreamEvent.objects.filter(session_id=session_id, stream=stream, number=number, is_last=True).exists()
 
 
 def after(session_id: str, stream: str, number: int) -> list[CallStreamEvent]:
-    """Give the events that follow, without a gap, a page at a time."""
+    """Return the events that follow, without a gap, a page at a time."""
     rows = StreamEvent.objects.filter(session_id=session_id, stream=stream, number__gt=number).order_by("number")
     found = []
     for row in rows[:_PAGE]:

@@ -39,7 +39,7 @@ PROCESS_FILTERS: tuple[ListFilter, ...] = (
 
 
 def _in_stage(stage: str) -> Q:
-    """Give the changes in a state as the list shows it: what waited too long has expired."""
+    """Return the changes in a state as the list shows them: changes that waited too long have expired."""
     if stage == "expired":
         return Q(state=WaitingChange.State.WAITING, expires_at__lte=timezone.now())
     if stage == WaitingChange.State.WAITING:

@@ -10,7 +10,7 @@ from sessions_app.keys.making import groups_beyond
 
 
 def is_within(editor: User | AnonymousUser, person: User) -> bool:
-    """Say whether the person has nothing beyond the editor: who sets a password can log in with it."""
+    """Return whether the person has nothing beyond the editor: whoever sets a password can log in with it."""
     if editor.is_superuser:
         return True
     beyond = person.is_superuser or groups_beyond(editor, person.groups.all())
@@ -18,10 +18,10 @@ def is_within(editor: User | AnonymousUser, person: User) -> bool:
 
 
 def code_of(permission: Permission) -> str:
-    """Give a permission as code names it: `app.codename`. Reads its content type."""
+    """Return a permission as code names it: `app.codename`. Reads its content type."""
     return f"{permission.content_type.app_label}.{permission.codename}"
 
 
 def permissions_beyond(editor: User | AnonymousUser, permissions: Iterable[Permission]) -> list[str]:
-    """Give those that the editor lacks and so cannot hand out, by their codes, in order."""
+    """Return those that the editor lacks and so cannot hand out, by their codes, in order."""
     return sorted(code for code in map(code_of, permissions) if not editor.has_perm(code))

@@ -58,7 +58,7 @@ class RefusedRequest(models.Model):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is kept of one refused request."""
+    """The stored part of one rejected request."""
 
     status: int
     code: str
@@ -71,13 +71,13 @@ class Refusal:
 
 
 _TEXTS = {"path": 200, "agent": 200, "origin": 200, "reason": 300}
-"""What strangers write, and how much of it is kept."""
+"""Strangers' texts, and the length kept of each."""
 
 
 def refusal_of(
     status: int, code: str, reason: str, path: str, address: str, headers: Iterable[tuple[bytes, bytes]]
 ) -> Refusal:
-    """Read from a request what is kept of its refusal. PostgreSQL stores no NUL, so it is taken out."""
+    """Read the stored part of a rejection from a request. PostgreSQL stores no NUL, so it is taken out."""
     found = {name: value.decode("latin-1") for name, value in headers}
 
     def clipped(text: str, length: int) -> str:
@@ -109,7 +109,7 @@ class RefusedRequestLog:
     """Collects the refused requests of one process and writes them. Used on the event loop alone."""
 
     def __init__(self, redacted: Callable[[str], str]) -> None:
-        """`redacted` takes from a text what is not to be kept."""
+        """`redacted` removes parts of a text that must not be stored."""
         self._redacted = redacted
         self._counts: dict[Refusal, int] = {}
         self._writing: asyncio.Task[None] | None = None
@@ -173,5 +173,5 @@ def write(counts: dict[Refusal, int]) -> None:
 
 
 def purge() -> int:
-    """Remove what is older than an hour; give the count."""
+    """Delete those older than an hour; return the number."""
     return RefusedRequest.objects.filter(last_at__lt=timezone.now() - _KEEP).delete()[0]

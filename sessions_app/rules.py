@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sessions_app.kit.triggers import Announce, Notify, RefuseUpdate, TriggerRule
+from sessions_app import bus
+from sessions_app.kit.triggers import Announce, AnnounceEach, Notify, RefuseUpdate, Tell, TriggerRule
 from sessions_app.workspaces.belonging import ROLES
 
 CLOCKS_DIFFER_SECONDS = 300
@@ -27,7 +28,7 @@ _PROCESS_STEPS = ", ".join(
 
 @dataclass(frozen=True, slots=True)
 class RefuseFuture:
-    """Refuse a row of `table` whose moment `column` lies in the future, by the clock of the database."""
+    """Refuse a row of `table` with a `column` in the future, by the clock of the database."""
 
     table: str
     column: str
@@ -77,7 +78,7 @@ RULES: tuple[TriggerRule, ...] = (
         "a process goes stopped, starting, running, stopping, stopped, or from any of them to error",
     ),
     Notify(),
-    Announce(
+    AnnounceEach(
         "sessions_app_apikey",
         "keys_changed",
         (
@@ -94,7 +95,16 @@ RULES: tuple[TriggerRule, ...] = (
             "revoked_at",
         ),
     ),
-    Announce("sessions_app_apikey_groups", "keys_changed"),
+    AnnounceEach("sessions_app_apikey_groups", "keys_changed", number="apikey_id"),
+    # Ends what the key opened before the keys are read again.
+    Tell(
+        "sessions_app_apikey",
+        "mcphub_key_ended",
+        "UPDATE OF revoked_at",
+        bus.CALLER_ENDED,
+        "'key:' || OLD.id",
+        "OLD.revoked_at IS NULL AND NEW.revoked_at IS NOT NULL",
+    ),
     Announce("sessions_app_mcpworkspace", "workspaces_changed"),
     *(Announce(f"sessions_app_mcpworkspace_{role}", "workspaces_changed") for role in ROLES),
     # A person's key does what its person may, who may be disabled, renamed, or lose a group or a permission.

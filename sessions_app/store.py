@@ -1,6 +1,6 @@
 """Sessions as every worker sees them: rows are the truth, a process keeps views of those that it serves.
 
-A view says what never changes in a session's life. Whether it still lives is asked of the database: by the
+A view holds facts that never change in a session's life. Whether it still lives is asked of the database: by the
 ledger, in the transaction that records the call.
 """
 
@@ -40,14 +40,14 @@ _KEPT_VIEWS = 20_000
 _COUNT_SECONDS = 1.0
 """For so long a count of live sessions is good, away from the bound; opening does not become slow with their number."""
 _IMPLICIT_PER_CALLER = 200
-"""Client programs that one caller's history tells apart; further ones share a row."""
+"""Client programs distinguished per caller; further ones share a row."""
 _IMPLICIT_LIFE = timedelta(days=30)
 """Without a call, after which the row of a stateless caller's program expires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionView:
-    """What a worker needs of a session to serve a request of it."""
+    """A worker's facts about a session for serving a request."""
 
     session_id: str
     principal: str
@@ -120,7 +120,7 @@ class Sessions:
             self._implicit.pop(identity, None)
 
     async def open(self, caller: Caller, transport: str, **client: object) -> SessionView:
-        """Make a session of `caller`; an initialized one where `client` tells the negotiated `protocol_version`.
+        """Create a session of `caller`; an initialized one if `client` has the negotiated `protocol_version`.
 
         A caller at its bound loses the session it used least recently. Raises ServerBusy at the hub's bound.
         """
@@ -134,7 +134,7 @@ class Sessions:
         return self._keep(await _soon(database_sync_to_async(_initialize)(session_id, client)))
 
     async def find(self, session_id: str, caller: Caller, transport: str) -> SessionView:
-        """Give the caller's own session. Unknown, foreign and ended ones all raise SessionNotFound."""
+        """Return the caller's own session. Unknown, foreign and ended ones all raise SessionNotFound."""
         view = self._views.get(session_id)
         if view is None:
             view = await _soon(database_sync_to_async(_find)(session_id))
@@ -148,7 +148,7 @@ class Sessions:
         return view
 
     async def end(self, session_id: str, event: SessionEvent = SessionEvent.CLOSE, reason: str = "") -> bool:
-        """End a session; False where it had ended already. Every process hears of it."""
+        """End a session; False where it had ended already. Every process is notified."""
         self.forget(session_id)
         return await database_sync_to_async(end)([session_id], event, reason) > 0
 
@@ -165,7 +165,7 @@ class Sessions:
         client_version: str = "",
         protocol_version: str = "",
     ) -> str:
-        """Give the id of the session that stands for a stateless caller and its client program."""
+        """Return the id of the session that stands for a stateless caller and its client program."""
         identity = (caller.principal, transport, client_name[:200], client_version[:100])
         known = self._implicit.get(identity)
         if known is None:
@@ -193,7 +193,7 @@ class Sessions:
 async def _soon(asked: Awaitable[_Found]) -> _Found:
     """Wait for the database as long as a call waits for the ledger; raise AuditUnavailable after that.
 
-    What was asked for goes on, since a thread cannot be called back.
+    Started work continues, since a thread cannot be called back.
     """
     task = asyncio.ensure_future(asked)
     done, _ = await asyncio.wait({task}, timeout=settings.MCPHUB_LEDGER_TIMEOUT_SECONDS)
@@ -208,7 +208,7 @@ def end(session_ids: list[str], event: SessionEvent, reason: str) -> int:
 
 
 def end_of(principals: Collection[str], reason: str) -> int:
-    """End the live sessions of callers who may not call any more; give how many."""
+    """End the live sessions of callers that may no longer call; return the number."""
     return McpSession.objects.filter(principal__in=principals, state__in=_LIVE).end(SessionEvent.CLOSE, reason)
 
 
@@ -221,7 +221,7 @@ def sweep(limit: int = 1000) -> int:
 
 
 def expire_due() -> None:
-    """Expire what is due for a list that is about to be read; the sweeper comes round later.
+    """Expire due sessions for a list that is about to be read; the sweeper comes later.
 
     A database that takes no writes now does not keep anybody from reading.
     """
@@ -360,7 +360,7 @@ def _set_log_level(session_id: str, level: str) -> None:
 
 
 def _stand_for(programs: Sequence[_ClientProgram]) -> list[str | Exception]:
-    """Give the session of each program; make those that are missing in one transaction, always in one order."""
+    """Return the session of each program; make those that are missing in one transaction, always in one order."""
     rows = _standing().filter(implicit_key__in={each.key for each in programs})
     found: dict[str, str | Exception] = {str(row.implicit_key): row.pk for row in rows}
     missing = {each.key: each for each in programs if each.key not in found}

@@ -1,4 +1,4 @@
-"""Resources that sessions want to hear of: rows, so that it matters to no process which of them was asked."""
+"""Resources that sessions follow: rows, so that any process can serve any of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def remove(session_id: str, uri: str) -> None:
 
 
 def of(uris: Iterable[str] | None) -> list[tuple[str, str]]:
-    """Give session id and URI of the subscriptions to `uris`; of all where it is None."""
+    """Return session id and URI of the subscriptions to `uris`; of all where it is None."""
     rows = ResourceSubscription.objects.all()
     if uris is not None:
         rows = rows.filter(uri__in=list(uris))

@@ -1,9 +1,9 @@
-"""Access tokens of people who signed in: what they look like, and the caller that one of them makes.
+"""Access tokens of people who signed in: their form, and the resulting caller.
 
-The one place where a token of the hub is judged: whether it is known, for which endpoint it is, when it ends, what it
-allows. Those of other issuers are judged by whoever is given as `elsewhere`, and kept here, too. Rows are read when a
-token is first seen and kept until it ends or the change bus says that it changed, so a hub with many tokens starts as
-quickly as one with none, and a call by token asks the database nothing.
+The one place that judges the hub's tokens: existence, endpoint, expiry, rights. Those of other issuers are judged by
+whoever is given as `elsewhere`, and kept here, too. Rows are read when a token is first seen and kept until it ends
+or the change bus announces a change, so a hub with many tokens starts as quickly as one with none, and a call by
+token asks the database nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sessions_app.history.events import Actor
 from sessions_app.protocol.errors import ServerBusy, Unauthenticated
 
 ACCESS, REFRESH = "mcpa", "mcpr"
-"""What the texts of access and refresh tokens begin with."""
+"""Prefixes of access and refresh tokens."""
 _TAG_CHARACTERS = 16
 _MOST_KEPT = 20_000
 _AT_ONCE = 4
@@ -42,7 +42,7 @@ def new_text(kind: str) -> str:
 
 
 def is_own(text: str) -> bool:
-    """Whether the hub made this access token, at whatever time."""
+    """Return whether the hub made this access token, at whatever time."""
     body, _, tag = text.rpartition(".")
     return body.startswith(f"{ACCESS}_") and text.isascii() and hmac.compare_digest(tag, _tag(body))
 
@@ -54,7 +54,7 @@ def _tag(body: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessGrant:
-    """What one token says: who lets which endpoint be used, and until when."""
+    """The content of one token: its person, its endpoint, and its expiry."""
 
     caller: Caller
     endpoints: frozenset[str]
@@ -64,7 +64,7 @@ class AccessGrant:
     """Until then it is taken without another look."""
 
     def caller_at(self, endpoint: str) -> Caller:
-        """Give the caller; raise Unauthenticated where the token is over, or for another endpoint."""
+        """Return the caller; raise Unauthenticated where the token is over, or for another endpoint."""
         if self.expires_at <= time.time():
             raise Unauthenticated("The access token has expired. Get another with the refresh token, or sign in again.")
         if endpoint not in self.endpoints:
@@ -83,10 +83,10 @@ class Elsewhere(Protocol):
     """Judges tokens that the hub did not make."""
 
     async def find(self, text: str) -> AccessGrant:
-        """Give what a token says; raise Unauthenticated, ServerBusy."""
+        """Return the content of a token; raise Unauthenticated, ServerBusy."""
 
     def forget(self) -> None:
-        """Read again whom the hub trusts."""
+        """Read the trusted issuers again."""
 
 
 class AccessTokens:
@@ -96,9 +96,9 @@ class AccessTokens:
         self._elsewhere = elsewhere
         self._grants: dict[bytes, AccessGrant] = {}
         self._version = 0
-        """How often something was forgotten: what was read before that may be old."""
+        """Number of forgotten entries: anything read before the last one may be stale."""
         self._rooms = {True: asyncio.Semaphore(_AT_ONCE), False: asyncio.Semaphore(_AT_ONCE_ELSEWHERE)}
-        """For the hub's own tokens, and for those of others, whose issuers may be slow."""
+        """For the hub's own tokens, and for those of other issuers, which may be slow."""
         self._waiting = {True: 0, False: 0}
 
     def known(self, digest: bytes) -> AccessGrant | None:
@@ -106,7 +106,7 @@ class AccessTokens:
         return found if found is None or found.look_again_at > time.time() else None
 
     async def find(self, digest: bytes, text: str) -> AccessGrant:
-        """Give what a token says; raise Unauthenticated where it is none of this hub's, or was revoked."""
+        """Return the content of a token; raise Unauthenticated if it is unknown or revoked."""
         found = self.known(digest)
         if found is not None:
             return found
@@ -147,13 +147,13 @@ class AccessTokens:
             self._elsewhere.forget()
 
     def _end(self, digest: bytes) -> None:
-        """Let a token that was good, and is not any more, be over: what is open with it ends with the next sweep."""
+        """End a token that was valid until now: its open sessions end with the next sweep."""
         before = self._grants.get(digest)
         if before is not None:
             self._grants[digest] = replace(before, expires_at=0.0, look_again_at=0.0)
 
     def drop_expired(self, now: float) -> set[str]:
-        """Forget what is over; give the principals of whom no token is left."""
+        """Forget expired tokens; return the principals without any remaining one."""
         over = {digest for digest, grant in self._grants.items() if grant.expires_at <= now}
         gone = {self._grants.pop(digest).caller.principal for digest in over}
         return gone - {grant.caller.principal for grant in self._grants.values()}

@@ -25,7 +25,7 @@ class ClientTransport:
     is_announced: bool = False
     """`/.well-known/mcp` names it, and every toolset has it at an address of its own."""
     session_end: str = ""
-    """Why its sessions end when nothing goes wrong, as their rows say it; empty: it has none to end."""
+    """The ordinary end reason of its sessions in their rows; empty: it has no sessions."""
 
 
 STREAMABLE_HTTP = ClientTransport(
@@ -59,10 +59,10 @@ TRANSPORTS = {each.name: each for each in (STREAMABLE_HTTP, SSE, STDIO, REMOTE, 
 
 
 def choices() -> list[tuple[str, str | Promise]]:
-    """Give what a column that names a transport may hold."""
+    """Return the values of a column that names a transport."""
     return [(each.name, each.label) for each in TRANSPORTS.values()]
 
 
 def label_of(name: str) -> str:
-    """Give the words for a stored name; the name itself where no transport has it any more."""
+    """Return the words for a stored name; the name itself where no transport has it any more."""
     return str(TRANSPORTS[name].label) if name in TRANSPORTS else name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -26,7 +25,9 @@ class Collector:
         """Name of a histogram -> its points, as they came last."""
         self.status = 200
         self.unknown: set[str] = set()
-        self.hangs = threading.Event()
+        self.goes_on = threading.Event()
+        """Cleared, the collector takes a request and answers when it is set again."""
+        self.goes_on.set()
         self.asked = 0
         collector = self
 
@@ -34,8 +35,7 @@ class Collector:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 collector.asked += 1
-                while collector.hangs.is_set():
-                    time.sleep(0.05)
+                collector.goes_on.wait()
                 status = 405 if self.path in collector.unknown else collector.status
                 if status == 200:
                     collector.take(self.path, body)
@@ -56,7 +56,7 @@ class Collector:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.hangs.clear()
+        self.goes_on.set()
         self._server.shutdown()
         self._server.server_close()
 

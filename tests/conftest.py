@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connection
 from django.utils import translation
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
-from tests import left_out, programs, template
+from tests import costs, in_process, left_out, programs, template
 from tests.committed import Rows
 
 HERE = Path(__file__).parent
@@ -26,7 +27,7 @@ SLOW = (
     "invocations/redaction/test_redaction.py",
     "invocations/test_list_walking.py",
     "mcphub/admin",
-    "mcphub/signin",
+    "features/signin",
     "mcphub/test_garbage.py",
     "mcphub/test_accepting.py",
     "tools_catalog/test_bundle.py",
@@ -35,10 +36,22 @@ SLOW = (
 )
 """Folders and files that are `slow` as a whole: pages that are drawn, statements that fail one after the other."""
 
-# Properties assert behaviour, never time: a loaded machine must not fail them.
+# Properties assert behaviour, never time: a loaded machine must not fail them. A counterexample is shown as it was
+# drawn, with the blob that repeats it: to shrink one of a state machine takes minutes, and is what `long` is for. In CI
+# the same code draws the same examples each time.
 for name, examples in {"default": 40, "fast": 15, "long": 100}.items():
-    settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        phases=[phase for phase in Phase if phase is not Phase.shrink or name == "long"],
+        print_blob=True,
+        derandomize=name != "long" and "CI" in os.environ,
+    )
 settings.load_profile("default")
+costs.hash_quickly()
+costs.share_certificates()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,7 +62,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "long: minutes, within a rig; begins first, and `make rigs SHORT=1` leaves it out"
     )
+    config.addinivalue_line("markers", "heavy: needs a download of hundreds of MB; `make rigs SHORT=1` leaves it out")
     config.pluginmanager.register(programs.Watch())
+    config.pluginmanager.register(in_process)
     config.pluginmanager.register(left_out.Summary())
 
 
@@ -63,7 +78,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Not even import what the fast tests leave out."""
     is_fast = "not program" in config.option.markexpr
-    return True if is_fast and collection_path.parent == HERE and collection_path.name in OF_PROGRAMS else None
+    return (
+        True
+        if is_fast and collection_path.parent in (HERE, HERE / "features") and collection_path.name in OF_PROGRAMS
+        else None
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -73,7 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     run ends with many short files of which no process gets a long last one.
     """
     for item in items:
-        folder = item.path.relative_to(HERE).parts[0]
+        folder = item.path.relative_to(HERE).as_posix().removeprefix("features/").partition("/")[0]
         if folder in OF_PROGRAMS:
             item.add_marker("program")
         if item.path.relative_to(HERE).as_posix().startswith(SLOW):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 
 def name_of(cookies: Iterable[str], begin: str) -> str:
-    """Give the whole name of the one cookie that begins so."""
+    """Return the whole name of the one cookie that begins so."""
     [name] = [name for name in cookies if name.startswith(begin)]
     return name
 

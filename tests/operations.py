@@ -17,6 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from tests.waiting import PATIENCE_SECONDS
+
+
+def mark() -> int:
+    """Return the number of a change that follows all that were made; it changes nothing."""
+    from sessions_app.models import BusEvent
+
+    number: int = BusEvent.objects.create(subject="mark").pk
+    return number
+
 
 def count(model: str, **filters: Any) -> int:
     return _rows(model, filters).count()  # type: ignore[no-any-return]
@@ -28,7 +38,7 @@ def values(model: str, field: str, **filters: Any) -> list[Any]:
 
 
 def counted(clients: Sequence[str]) -> dict[str, int]:
-    """Give by the name that a call of `count` brings how many rows say that it was made; a repeat's row is none."""
+    """Return by the name that a call of `count` brings how many rows say that it was made; a repeat's row is none."""
     from invocations.models import McpToolInvocation
 
     rows = McpToolInvocation.objects.filter(client_name__in=clients, status="ok", duplicate_of="")
@@ -36,7 +46,7 @@ def counted(clients: Sequence[str]) -> dict[str, int]:
 
 
 def create(model: str, **fields: Any) -> Any:
-    """Give the id of a new row."""
+    """Return the id of a new row."""
     return _model(model).objects.create(**fields).pk
 
 
@@ -51,8 +61,9 @@ def update(model: str, filters: Mapping[str, Any], **fields: Any) -> int:
 
 
 def change(model: str, filters: Mapping[str, Any], **fields: Any) -> int:
-    """Change each row as a form does; give how many there were."""
+    """Change each row as a form does; return how many there were, which is at least one."""
     rows = list(_rows(model, filters))
+    assert rows, f"No row of {model} matches {filters}."
     for row in rows:
         for name, value in fields.items():
             setattr(row, name, value)
@@ -66,14 +77,14 @@ def delete(model: str, **filters: Any) -> None:
 
 
 def issue_key(name: str, scopes: Sequence[str] | None = None, **limits: Any) -> str:
-    """Give the text of a new key; without `scopes` it may do everything."""
+    """Return the text of a new key; without `scopes` it may do everything."""
     from sessions_app.models import ApiKey
 
     return ApiKey.issue(name, scopes=list(ApiKey.Scope.values if scopes is None else scopes), **limits)[1]
 
 
 def issue_key_unheard(name: str) -> str:
-    """Give the text of a new key of which no process of the hub is told."""
+    """Return the text of a new key of which no process of the hub is told."""
     from sessions_app.models import ApiKey
 
     with _no_news():
@@ -81,7 +92,7 @@ def issue_key_unheard(name: str) -> str:
 
 
 def rotate_key_unheard(name: str) -> str:
-    """Give the key's new text, of which no process of the hub is told."""
+    """Return the key's new text, of which no process of the hub is told."""
     from sessions_app.models import ApiKey
 
     with _no_news():
@@ -104,10 +115,24 @@ def _no_news() -> Iterator[None]:
 
 
 def revoke_key(name: str, reason: str = "") -> int:
-    """Give how many keys had the name."""
+    """Return how many keys had the name."""
     from sessions_app.models import ApiKey
 
     return ApiKey.objects.filter(name=name).revoke(reason)
+
+
+def revoke_key_unread(name: str) -> int:
+    """Revoke keys while no process reads the keys again, as if that took very long; return how many had the name."""
+    with _no_news():
+        return revoke_key(name)
+
+
+def disable_owner_unread(name: str) -> int:
+    """Disable the owner of a key so, past the application; return how many are."""
+    from django.contrib.auth.models import User
+
+    with _no_news():
+        return User.objects.filter(api_keys__name=name).update(is_active=False)
 
 
 def expire_key(name: str) -> int:
@@ -211,6 +236,10 @@ def _main() -> None:
     import django
 
     django.setup()
+    from django.db import connection
+
+    if connection.vendor == "sqlite":  # a hub on a busy machine may hold the lock for long
+        connection.settings_dict["OPTIONS"]["timeout"] = PATIENCE_SECONDS
     for line in sys.stdin:
         result, failure = None, ""
         try:

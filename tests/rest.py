@@ -34,7 +34,7 @@ def by_person(*permissions: str, **fields: Any) -> Client:
 
 
 def error_of(response: Any, status: int, code: str) -> dict[str, Any]:
-    """Give the error of a response; it must have the one shape."""
+    """Return the error of a response; it must have the one shape."""
     assert response.status_code == status, response.content
     assert response["Content-Type"] == "application/problem+json"
     body = response.json()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
+import itertools
 import json
 import os
 import queue
@@ -11,17 +14,19 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import httpx2
 import psycopg
 
-from tests import forking, template
+from tests import forking, operations, template
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = forking.ROOT
 POSTGRES = os.environ.get("MCPHUB_TEST_POSTGRES", "postgres://postgres@127.0.0.1:5432")
@@ -30,8 +35,10 @@ POSTGRES = os.environ.get("MCPHUB_TEST_POSTGRES", "postgres://postgres@127.0.0.1
 FIXTURES = "tests.conformance.fixtures"
 """The tools that MCP's official suite calls, as a pack of an operator's own."""
 
-_READY_SECONDS = 240
-_STOP_SECONDS = 40
+
+_FIRST_PORT, _EPHEMERAL_PORT = 10_000, 32_768
+_ports = itertools.count()
+_claimed: set[int] = set()
 
 Found = TypeVar("Found")
 
@@ -52,8 +59,7 @@ class Hub:
     ) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self._port = 0
         self.key = ""
         """The key of the first start; it may list, call, and read the audit."""
         self._flags = [*flags, *(word for pack in packs for word in ("--pack", pack))]
@@ -72,23 +78,39 @@ class Hub:
             self.environment["MCPHUB_APPS"] = ",".join(filter(None, [apps, *own]))
         self._process: subprocess.Popen[str] | None = None
         self._operator: subprocess.Popen[str] | None = None
+        self._operating = threading.Lock()
         self._lines: queue.Queue[str | None] = queue.Queue()
 
     def __enter__(self) -> Hub:
+        began_at = time.monotonic()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._make_database()
         if self._bundle is not None and self._bundle != self._kept_bundle():
             self.command("catalog", "load", str(self._bundle))
         with (self.folder / "stderr.log").open("w") as log:
-            words = ["serve", "--port", str(self.port), *self._flags]
-            self._process = self._spawn("mcphub.cli", *words, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.environment["MCPHUB_PORT"] = str(self._port)  # 0: the hub takes a free one
+            self._process = self._spawn(
+                "mcphub.cli", "serve", *self._flags, stdout=subprocess.PIPE, stderr=log, text=True
+            )
         threading.Thread(target=self._read, daemon=True).start()
         self._await_ready()
+        sys.audit("tests.hub_ready", time.monotonic() - began_at)
         return self
 
     def __exit__(self, *_: object) -> None:
         status = self.stop()
         assert status == 0, f"The hub stopped with status {status}.\n{self.log()}"
+
+    @property
+    def port(self) -> int:
+        """The port that the hub took at its first start, and takes again; before, one that is free."""
+        if not self._port:
+            self._port = free_port()
+        return self._port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -106,7 +128,7 @@ class Hub:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         try:
-            return process.wait(_STOP_SECONDS)
+            return process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -134,19 +156,47 @@ class Hub:
 
     def operate(self, function: Callable[..., Found], *arguments: Any, **named: Any) -> Found:
         """Run a function of `tests.operations` or its like in a process beside the hub; give its result, as of JSON."""
-        if self._operator is None:
-            self._operator = forking.start(
-                "tests.operations", env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-        assert self._operator.stdin is not None
-        assert self._operator.stdout is not None
-        asked = [function.__module__, function.__qualname__, arguments, named]
-        self._operator.stdin.write(json.dumps(asked) + "\n")
-        self._operator.stdin.flush()
-        result, failure = json.loads(self._operator.stdout.readline())
+        asked = json.dumps([function.__module__, function.__qualname__, arguments, named])
+        with self._operating:
+            if self._operator is None:
+                self._operator = forking.start(
+                    "tests.operations", env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
+            assert self._operator.stdin is not None
+            assert self._operator.stdout is not None
+            self._operator.stdin.write(asked + "\n")
+            self._operator.stdin.flush()
+            result, failure = json.loads(self._operator.stdout.readline())
         assert not failure, failure
         given: Found = result
         return given
+
+    def settle(self) -> None:
+        """Wait until each worker works by everything that was changed before.
+
+        Until then one may still answer by what it held, or drop what it has just learned: a test that counts requests,
+        or speaks with whichever worker it meets, settles the hub after its changes.
+        """
+        mark = self.operate(operations.mark)
+        until(lambda: min(self._changes_in_force()) >= mark)
+
+    def _changes_in_force(self) -> list[float]:
+        """The newest change of each worker; -1 for one that is being replaced, or told nothing of itself."""
+        port = self.environment.get("MCPHUB_METRICS_PORT", self.port)
+        headers = {"Authorization": f"Bearer {self.key}"}
+        try:
+            told = httpx2.get(f"http://127.0.0.1:{port}/metrics", headers=headers, timeout=PATIENCE_SECONDS)
+        except httpx2.TransportError:
+            return [-1.0]
+        assert told.status_code == 200, told.text
+        found = {
+            name: re.findall(rf'^{name}{{worker="\d+"}} (\S+)$', told.text, re.MULTILINE)
+            for name in ("mcphub_worker_up", "mcphub_change_in_force")
+        }
+        return [
+            *map(float, found["mcphub_change_in_force"]),
+            *(-1.0 for is_up in found["mcphub_worker_up"] if not float(is_up)),
+        ]
 
     def rows(self, **filters: Any) -> list[dict[str, Any]]:
         """The recorded calls, newest first, as the auditor reads them."""
@@ -154,7 +204,7 @@ class Hub:
             f"{self.url}/api/invocations/",
             params={"limit": 100, **filters},
             headers={"Authorization": f"Bearer {self.key}"},
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
         )
         assert answer.status_code == 200, answer.text
         rows: list[dict[str, Any]] = answer.json()["results"]
@@ -195,7 +245,7 @@ class Hub:
 
     def _await_ready(self) -> None:
         assert self._process is not None
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         said = []
         try:
             while True:
@@ -204,6 +254,8 @@ class Hub:
                     raise AssertionError(f"The hub did not start.\n{''.join(said)}{self.log()}")
                 said.append(line)
                 if line.startswith("ready "):
+                    self._port = int(line.rsplit(":", 1)[1].partition("/")[0])
+                    self.environment["MCPHUB_PORT"] = str(self._port)
                     break
         except BaseException:
             self._process.kill()
@@ -213,9 +265,9 @@ class Hub:
         self.key = found[1] if found else ""
 
 
-def until(ask: Callable[[], Found], seconds: float = 60) -> Found:
-    """Ask again and again until the answer is true; give it."""
-    deadline = time.monotonic() + seconds
+def until(ask: Callable[[], Found], seconds: float = PATIENCE_SECONDS) -> Found:
+    """Ask again and again until the answer is true; return it. Nobody waits for less than a busy machine may need."""
+    deadline = time.monotonic() + max(seconds, PATIENCE_SECONDS)
     while True:
         answer = ask()
         if answer:
@@ -224,11 +276,33 @@ def until(ask: Callable[[], Found], seconds: float = 60) -> Found:
         time.sleep(0.02)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def free_port(in_a_row: int = 1) -> int:
+    """Return a port, the first of so many `in_a_row`, that nobody has and no other process of the tests gets.
+
+    The kernel assigns none of them by itself. A port stays this process's, for what it starts may end and start again.
+    """
+    while True:
+        first = _FIRST_PORT + (os.getpid() * 97 + next(_ports)) % (_EPHEMERAL_PORT - _FIRST_PORT - in_a_row)
+        if all(_claim(port) for port in range(first, first + in_a_row)):
+            return first
+
+
+def _claim(port: int) -> bool:
+    if port in _claimed:
+        return False
+    try:
+        fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)  # until this process ends
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    _claimed.add(port)
+    return True
+
+
+@functools.cache
+def _claims() -> IO[bytes]:
+    return (Path(tempfile.gettempdir()) / f"mcphub-test-ports-{os.getuid()}").open("ab")
 
 
 @contextlib.contextmanager
@@ -236,7 +310,7 @@ def postgres_database(*, is_empty: bool = False) -> Iterator[str]:
     """Make a database with all migrations, give its address, and drop it."""
     name = f"mcphub_test_{uuid.uuid4().hex[:12]}"
     if is_empty:
-        with psycopg.connect(f"{POSTGRES}/postgres", autocommit=True, connect_timeout=5) as connection:
+        with psycopg.connect(f"{POSTGRES}/postgres", autocommit=True, connect_timeout=PATIENCE_SECONDS) as connection:
             connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
     else:
         template.copy_in(POSTGRES, name)

@@ -10,7 +10,7 @@ def subscribe(way: str, address: str, secret: str = "", person: str = "chief", *
     """Make a subscription of a superuser, who is made too; give its number."""
     from django.contrib.auth.models import User
 
-    from mcphub.telling.models import Subscription
+    from mcphub.features.notifications.models import Subscription
 
     user, _made = User.objects.get_or_create(username=person, defaults={"is_superuser": True, "is_staff": True})
     row = Subscription(person=user, name=fields.pop("name", way), way=way, group_seconds=0, **fields)
@@ -38,14 +38,14 @@ def approval(id_: str, *, waits: bool) -> None:
 
 
 def note(kind: str, subject: str, **facts: Any) -> int | None:
-    from mcphub.telling import noticing
+    from mcphub.features.notifications import noticing
 
     made = noticing.note(kind, subject, facts)
     return made.pk if made is not None else None
 
 
 def notices(**filters: Any) -> list[dict[str, Any]]:
-    from mcphub.telling.models import Notice
+    from mcphub.features.notifications.models import Notice
 
     rows = Notice.objects.filter(**filters).order_by("pk")
     return [
@@ -54,7 +54,7 @@ def notices(**filters: Any) -> list[dict[str, Any]]:
 
 
 def deliveries(**filters: Any) -> list[dict[str, Any]]:
-    from mcphub.telling.models import Delivery
+    from mcphub.features.notifications.models import Delivery
 
     return list(Delivery.objects.filter(**filters).order_by("pk").values("pk", "state", "tries", "error"))
 
@@ -63,7 +63,7 @@ def hurry(**filters: Any) -> int:
     """Let what waits for its next try be due now, and leases of dead workers be over."""
     from django.utils import timezone
 
-    from mcphub.telling.models import Delivery, Subscription
+    from mcphub.features.notifications.models import Delivery, Subscription
 
     past = timezone.now() - timedelta(seconds=1)
     Subscription.objects.exclude(leased_until=None).update(leased_until=past)
@@ -71,13 +71,13 @@ def hurry(**filters: Any) -> int:
 
 
 def leased() -> int:
-    from mcphub.telling.models import Subscription
+    from mcphub.features.notifications.models import Subscription
 
     return Subscription.objects.exclude(leased_by="").count()
 
 
 def replay() -> int:
-    from mcphub.telling import noticing
-    from mcphub.telling.models import Delivery
+    from mcphub.features.notifications import noticing
+    from mcphub.features.notifications.models import Delivery
 
     return noticing.replay(Delivery.objects.filter(state="dead"))

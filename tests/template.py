@@ -23,6 +23,8 @@ from pathlib import Path
 import django
 import psycopg
 
+from tests.waiting import PATIENCE_SECONDS
+
 ROOT = Path(__file__).resolve().parent.parent
 _KEPT_SECONDS = 86_400
 _OF_POSTGRESQL = "mcphub_template_"
@@ -39,6 +41,7 @@ def copy_to(path: Path, *, bundle: Path | None = None, apps: str = "") -> None:
     """
     if path.exists():
         return
+    sys.audit("tests.database", str(path))
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = Path(tempfile.gettempdir()) / f"mcphub-templates-{os.getuid()}"
     folder.mkdir(exist_ok=True, mode=0o700)
@@ -62,8 +65,9 @@ def copy_to(path: Path, *, bundle: Path | None = None, apps: str = "") -> None:
 
 def copy_in(server: str, name: str) -> None:
     """Make a migrated database of this name on a PostgreSQL server; `server` is its address without a database."""
+    sys.audit("tests.database", name)
     template = f"{_OF_POSTGRESQL}{_fingerprint(_PACKAGES)}"
-    with psycopg.connect(f"{server}/postgres", autocommit=True, connect_timeout=5) as connection:
+    with psycopg.connect(f"{server}/postgres", autocommit=True, connect_timeout=PATIENCE_SECONDS) as connection:
         connection.execute("SELECT pg_advisory_lock(hashtext(%s))", [_OF_POSTGRESQL])  # until the connection ends
         found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [template]).fetchone()
         if found is None:

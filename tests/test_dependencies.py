@@ -1,4 +1,4 @@
-"""What is installed with the hub is what the hub uses, and docs/decisions.md says what for."""
+"""What is installed with the hub is what the hub uses, and docs/develop/decisions.md says what for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOME = Path(__file__).parent.parent
 PACKAGES = ("mcphub", "invocations", "tools_catalog", "sessions_app")
 
 GIVEN = {"jsonschema"}
-"""Of the owner's list, and not imported yet: docs/decisions.md says why they are installed."""
+"""Of the owner's list, and not imported yet: docs/develop/decisions.md says why they are installed."""
 
 PART_OF = {
     "annotated-types": "pydantic",
@@ -32,7 +32,7 @@ PART_OF = {
 
 
 def imported() -> Iterator[str]:
-    """Give the names of modules that the product imports, or names as applications and middleware."""
+    """Return the names of modules that the product imports, or names as applications and middleware."""
     for package in PACKAGES:
         for source in (HOME / package).rglob("*.py"):
             for node in ast.walk(ast.parse(source.read_text())):
@@ -46,7 +46,7 @@ def imported() -> Iterator[str]:
 
 
 def used() -> set[str]:
-    """Give the distributions that the product uses."""
+    """Return the distributions that the product uses."""
     distributions = packages_distributions()
     roots = {name.partition(".")[0] for name in imported()} - sys.stdlib_module_names - set(PACKAGES)
     return {name.lower().replace("_", "-") for root in roots for name in distributions.get(root, [])}
@@ -58,7 +58,7 @@ def declared() -> set[str]:
 
 
 def extras() -> set[str]:
-    """Give what the extras of operators install; `dev` is for who works on the hub."""
+    """Return what the extras of operators install; `dev` is for who works on the hub."""
     project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]
     of_operators = {name: entries for name, entries in project["optional-dependencies"].items() if name != "dev"}
     return {re.split(r"[\[<>=~]", entry)[0] for entries in of_operators.values() for entry in entries}
@@ -88,6 +88,7 @@ def test_no_extra_is_imported_before_it_is_needed() -> None:
 
 
 def test_every_runtime_dependency_has_its_reason() -> None:
-    rows = re.findall(r"^\| `([\w-]+)[^`]*` \| (.+) \|$", (HOME / "docs" / "decisions.md").read_text(), re.MULTILINE)
+    page = (HOME / "docs/develop/decisions.md").read_text()
+    rows = re.findall(r"^\| `([\w-]+)[^`]*` \| (.+) \|$", page, re.MULTILINE)
     assert len(rows) == len(dict(rows))
     assert set(dict(rows)) == declared() | extras()

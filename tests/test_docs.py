@@ -10,14 +10,14 @@ import pytest
 
 from invocations.mapping.error_map import DEFAULTS
 from mcphub import clients
-from mcphub.chat.errors import ERROR_CODES
+from mcphub.features.chat.errors import ERROR_CODES
 from sessions_app.protocol import errors
 from sessions_app.protocol.errors import HubError
 from tests import tool_api
 from tools_catalog.backends.http.backend import HttpConfiguration, Service
 
 HOME = Path(__file__).parent.parent
-PAGES = [*sorted(HOME.glob("*.md")), *sorted((HOME / "docs").glob("*.md"))]
+PAGES = [*sorted(HOME.glob("*.md")), *sorted((HOME / "docs").rglob("*.md")), HOME / "tests/seeds/requirements.md"]
 NAMED_PATH = re.compile(
     r"(?<![\w/.:-])(?:mcphub|invocations|tools_catalog|sessions_app|tests|benchmarks|docs|deploy|templates)/[\w./*-]*"
 )
@@ -27,6 +27,7 @@ NO_PATHS = {
     "mcphub/duplicateOf",
     "mcphub/invocationId",
     "mcphub/error",
+    "mcphub/fitted",
     "mcphub/connection",
     "mcphub/quota",
     "benchmarks/results/",
@@ -40,13 +41,13 @@ NOT_STATELESS = {"session_not_found", "url_elicitation_required"}
 
 
 def anchors(text: str) -> set[str]:
-    """Give the anchors of a page's headings, as they are shown on the web."""
+    """Return the anchors of a page's headings, as they are shown on the web."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def rows(page: str, columns: int) -> dict[str, list[str]]:
-    """Give the tables' rows that begin with a word in code type: word -> the cells after it."""
+    """Return the tables' rows that begin with a word in code type: word -> the cells after it."""
     found = {}
     for line in (HOME / "docs" / page).read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -57,12 +58,12 @@ def rows(page: str, columns: int) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOME)))
 def test_no_mark_of_a_merge_is_left(page: Path) -> None:
     assert not re.search(r"^(<{7}|={7}|>{7})", page.read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOME)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if re.match(r"[a-z]+:", target):
@@ -77,16 +78,15 @@ def test_the_page_for_authors_of_tools_is_that_of_the_code() -> None:
     assert tool_api.PAGE.read_text() == tool_api.page(), "make tool-api"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOME)))
 def test_paths_that_are_named_exist(page: Path) -> None:
     named = {path.rstrip(".") for path in NAMED_PATH.findall(page.read_text())} - NO_PATHS
     assert sorted(path for path in named if not any(HOME.glob(path))) == []
 
 
-def test_decisions_are_numbered_and_found_by_their_index() -> None:
-    page = (HOME / "docs" / "decisions.md").read_text()
+def test_decisions_are_numbered_in_order_and_those_that_code_cites_exist() -> None:
+    page = (HOME / "docs" / "develop" / "decisions.md").read_text()
     titles = re.findall(r"^### (.+)$", page, re.MULTILINE)
-    assert re.findall(r"^- \[(.+)\]\(#", page, re.MULTILINE) == titles
     numbers = [re.match(r"([A-Z])(\d+)\. ", title) for title in titles]
     assert all(numbers), "a title without a number"
     places = [(each[1], int(each[2])) for each in numbers if each]
@@ -116,7 +116,8 @@ def test_every_variable_is_documented() -> None:
     for source in (HOME / "mcphub").glob("*.py"):
         read |= set(re.findall(r'env\.\w+\(\s*"(MCPHUB_\w+)"', source.read_text()))
     assert len(read) > 20
-    pages = "".join((HOME / "docs" / name).read_text() for name in ("deployment.md", "limits.md", "tools.md"))
+    names = ("operate/deployment.md", "operate/limits.md", "integrate/tools.md")
+    pages = "".join((HOME / "docs" / name).read_text() for name in names)
     assert sorted(name for name in read if f"`{name}`" not in pages) == []
 
 
@@ -128,7 +129,7 @@ def test_no_variable_is_made_up() -> None:
 
 
 def kinds() -> dict[str, type[HubError]]:
-    """Give the class of each code: the one that declares it nearest to the root, the abstract roots last."""
+    """Return the class of each code: the one that declares it nearest to the root, the abstract roots last."""
     found: dict[str, type[HubError]] = {}
     level: list[type[HubError]] = [HubError]
     roots = {HubError, errors.ProtocolError, errors.Refused, errors.ToolFailure}
@@ -141,7 +142,7 @@ def kinds() -> dict[str, type[HubError]]:
 
 
 def statuses(code: str, kind: type[HubError]) -> tuple[str, str]:
-    """Give the HTTP statuses of a code on the stateless path and in a handshake session."""
+    """Return the HTTP statuses of a code on the stateless path and in a handshake session."""
     if issubclass(kind, errors.ToolFailure):
         return "200", "200"
     if kind.http_status is not None:
@@ -155,7 +156,7 @@ def statuses(code: str, kind: type[HubError]) -> tuple[str, str]:
 
 
 def test_the_table_of_errors_is_that_of_the_code() -> None:
-    table = rows("errors.md", 7)
+    table = rows("integrate/errors.md", 7)
     assert set(table) == errors.MAPPED_CODES
     for rule in DEFAULTS:
         number, stateless, session, retry, *words = table[rule.internal_code]
@@ -169,7 +170,7 @@ def test_the_table_of_errors_is_that_of_the_code() -> None:
 
 
 def test_documented_http_tools_can_be_read() -> None:
-    blocks = re.findall(r"```json\n(.*?)```", (HOME / "docs" / "tools.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```json\n(.*?)```", (HOME / "docs" / "integrate" / "tools.md").read_text(), re.DOTALL)
     bundles = [json.loads(block) for block in blocks]
     tools = [tool for bundle in bundles for tool in bundle["tools"] if tool["backend"] == "http"]
     services = {each["slug"]: Service(**each) for bundle in bundles for each in bundle.get("services", [])}
@@ -181,9 +182,9 @@ def test_documented_http_tools_can_be_read() -> None:
 @pytest.mark.django_db
 def test_documented_resources_and_prompts_can_be_loaded() -> None:
     from tools_catalog.backends import offered
-    from tools_catalog.importers import bundle
+    from tools_catalog.bundles import bundle
 
-    text = (HOME / "docs" / "resources.md").read_text()
+    text = (HOME / "docs" / "integrate" / "resources.md").read_text()
     [code], [written] = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "json"))
     registries = (offered.resources, offered.prompts, offered.completions)
     before = [dict(registry) for registry in registries]
@@ -205,7 +206,7 @@ def test_documented_resources_and_prompts_can_be_loaded() -> None:
 def test_documented_python_tools_can_be_registered() -> None:
     from tools_catalog.backends import python
 
-    code = next(iter(re.findall(r"```python\n(.*?)```", (HOME / "docs" / "tools.md").read_text(), re.DOTALL)))
+    code = next(iter(re.findall(r"```python\n(.*?)```", (HOME / "docs/integrate/tools.md").read_text(), re.DOTALL)))
     space: dict[str, object] = {"__name__": "house_tools.tools"}
     before = set(python.registry)
     try:
@@ -218,7 +219,7 @@ def test_documented_python_tools_can_be_registered() -> None:
 
 
 def blocks(page: str) -> set[str]:
-    """Give the texts of a page's blocks of code."""
+    """Return the texts of a page's blocks of code."""
     return set(re.findall(r"^```\w+\n(.*?)\n```$", (HOME / page).read_text(), re.DOTALL | re.MULTILINE))
 
 
@@ -226,9 +227,9 @@ def test_documented_clients_are_those_that_the_hub_prints_and_shows() -> None:
     url = "http://127.0.0.1:8000/mcp"
     keyed = [*clients.snippets(url, clients.PLACEHOLDER), *clients.programs(url, clients.PLACEHOLDER)]
     texts = {snippet.text for snippet in [*clients.address_only(url), *keyed]}
-    assert texts - blocks("docs/clients.md") == set()
+    assert texts - blocks("docs/start/clients.md") == set()
     command = ["/opt/mcphub/.venv/bin/mcphub", "stdio", "--data-dir", "/srv/mcphub"]
     started = clients.stdio_snippets(command, {"MCPHUB_API_KEY": clients.PLACEHOLDER})
-    assert blocks("docs/clients.md") - texts <= {snippet.text for snippet in started}
+    assert blocks("docs/start/clients.md") - texts <= {snippet.text for snippet in started}
     assert len(blocks("README.md") & texts) == 2
-    assert len(blocks("docs/chat.md") & texts) == 1
+    assert len(blocks("docs/integrate/chat.md") & texts) == 1

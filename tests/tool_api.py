@@ -1,4 +1,4 @@
-"""Make docs/tool-api.md, the reference for authors of tools, from signatures and docstrings.
+"""Make docs/integrate/tool-api.md, the reference for authors of tools, from signatures and docstrings.
 
 python -m tests.tool_api          writes the page; `make tool-api` does it
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parent.parent / "docs" / "tool-api.md"
+PAGE = Path(__file__).parent.parent / "docs" / "integrate" / "tool-api.md"
 _WIDTH = 100
 _HEAD = """\
 # The API for authors of tools
@@ -24,7 +24,7 @@ _HEAD = """\
 
 
 def page() -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     from sessions_app.protocol.errors import AskFailed, MissingClientCapability
     from tools_catalog.backends import context, offered, python, sources, threads
     from tools_catalog.call import addresses, base, content, input_requests

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from tests.servers import ROOT, Hub, free_port
 
-PAGE = ROOT / "docs" / "tutorial.md"
+PAGE = ROOT / "docs" / "start" / "tutorial.md"
 
 
 class Reader:
-    """Somebody who follows docs/tutorial.md in `folder`, with a hub and an upstream at free ports."""
+    """Somebody who follows docs/start/tutorial.md in `folder`, with a hub and an upstream at free ports."""
 
     def __init__(self, folder: Path) -> None:
         self.text = PAGE.read_text()

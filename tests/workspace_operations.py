@@ -53,3 +53,25 @@ def leave(person: str) -> None:
     from django.contrib.auth.models import User
 
     User.objects.get(username=person).groups.clear()
+
+
+def auditor(slug: str) -> str:
+    """Return a key of a workspace that calls tools and reads the audit."""
+    from sessions_app.models import ApiKey, McpWorkspace
+
+    own = McpWorkspace.objects.get(slug=slug)
+    return ApiKey.issue(f"{slug} auditor", scopes=["tools:list", "tools:call", "audit:read"], workspace=own)[1]
+
+
+def refuse_secrets(name: str) -> None:
+    from tools_catalog.models import McpGuardrail
+
+    McpGuardrail.objects.create(
+        name=name, applies_to="tool", target="echo", detectors="secrets", action="refuse", direction="arguments"
+    )
+
+
+def allow_secrets(name: str) -> None:
+    from tools_catalog.models import McpGuardrail
+
+    McpGuardrail.objects.filter(name=name).delete()

@@ -17,6 +17,7 @@ RULES = (
     Announce("tools_catalog_mcppolicyrule", "tools_changed"),
     Announce("tools_catalog_mcpguardrail", "tools_changed"),
     Announce("auth_group", "tools_changed", ("name",)),
+    Announce("tools_catalog_allowedhost", "tools_changed"),
     Announce("tools_catalog_secret", "tools_changed"),
     Announce("tools_catalog_httpservice", "tools_changed"),
     Announce("tools_catalog_mcptoolset", "toolsets_changed"),

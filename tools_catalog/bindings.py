@@ -1,4 +1,4 @@
-"""What a secret is bound to: origins it may be sent to, places of a request, and who may send it. Pure.
+"""The binding of a secret: permitted origins, places of a request, and senders. Pure.
 
 An operator writes each as a list of words: origins `https://api.example.org:8443 *.example.net git.stdio`, places
 `headers.Authorization query.key body environment.*`, users `service:tickets connection:git tool:weather`.
@@ -37,11 +37,11 @@ class Destination:
     origin: str
     """As `origin_of` gives it, or `PROFILE.stdio`."""
     users: tuple[str, ...] = ()
-    """Who sends it, such as `tool:weather` of `service:tickets`; the approval of one is enough."""
+    """Its senders, such as `tool:weather` of `service:tickets`; the approval of one is enough."""
     place: str = ""
 
     def at(self, place: str) -> Destination:
-        """Give the same with the place that a template names, such as `body.user.token`."""
+        """Return the same with the place that a template names, such as `body.user.token`."""
         return replace(self, place="body" if place.partition(".")[0] == "body" else place)
 
     def of(self, user: str) -> Destination:
@@ -62,7 +62,7 @@ class Unbound:
 
     field: str
     word: str
-    """What is missing in the field."""
+    """The value missing from the field."""
 
     def __str__(self) -> str:
         said = {"origins": "is not for", "places": "must not stand in", "users": "is not approved for"}[self.field]
@@ -75,7 +75,7 @@ class Unbound:
 
 @lru_cache(maxsize=_REMEMBERED)
 def origin_of(url: str) -> str:
-    """Give scheme, host and port of a URL, the port only where it is not the scheme's own."""
+    """Return scheme, host and port of a URL, the port only where it is not the scheme's own."""
     parsed = httpx2.URL(url)  # as the request will read it
     host = parsed.raw_host.decode("ascii")
     shown = f"[{host}]" if ":" in host else host
@@ -83,7 +83,7 @@ def origin_of(url: str) -> str:
 
 
 def unbound(bound: Bound, to: Destination) -> Unbound | None:
-    """Give why the secret must not go there; None where it may."""
+    """Return why the secret must not go there; None where it may."""
     return _unbound(bound.origins, bound.places, bound.users, to)
 
 
@@ -99,7 +99,7 @@ def _unbound(origins: str, places: str, users: str, to: Destination) -> Unbound 
 
 
 def check_origins(text: str) -> None:
-    """Raise ValidationError for what is no list of origins, or an empty one."""
+    """Raise ValidationError for an invalid or empty list of origins."""
     entries = list(_words(text))
     for entry in entries:
         scheme, _, rest = entry.rpartition("://")
@@ -111,19 +111,23 @@ def check_origins(text: str) -> None:
             hosts.check(split.hostname or "")
         except (ValueError, ValidationError):
             raise ValidationError(
-                _t("%(entry)s is no origin. Write https://api.example.org, with :PORT if it has one of its own.")
+                _t("“%(entry)s” isn't a valid origin. Enter https://api.example.org, with :PORT if needed.")
                 % {"entry": entry}
             ) from None
     if not entries:
-        raise ValidationError(_t("Name at least one origin."))
+        raise ValidationError(_t("Enter at least one origin."))
 
 
 def check_places(text: str) -> None:
-    _check(text, _PLACE, _t("%(entry)s is no place. Write headers.NAME, query.NAME, environment.NAME or body."))
+    _check(
+        text,
+        _PLACE,
+        _t("“%(entry)s” isn't a valid location. Enter headers.NAME, query.NAME, environment.NAME or body."),
+    )
 
 
 def check_users(text: str) -> None:
-    _check(text, _USER, _t("%(entry)s is no user. Write service:NAME, connection:NAME or tool:NAME."))
+    _check(text, _USER, _t("“%(entry)s” isn't valid here. Enter service:NAME, connection:NAME or tool:NAME."))
 
 
 def _check(text: str, pattern: re.Pattern[str], message: str) -> None:
@@ -137,7 +141,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _covers(entry: str, origin: str) -> bool:
-    """Whether an entry covers an origin. Without a scheme it means https, without a port the scheme's own."""
+    """Return whether an entry covers an origin. Without a scheme it means https, without a port the scheme's own."""
     if _is_profile(origin):
         return entry.lower() == origin
     scheme, _, rest = entry.lower().rpartition("://")

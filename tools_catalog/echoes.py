@@ -1,8 +1,8 @@
-"""A secret in what comes back from where it was sent, in the encodings that programs usually write. Pure.
+"""Detection of a secret in the answer of its recipient, in common encodings. Pure.
 
-What is looked for: the text itself, reversed, base64 wherever it begins in the encoded bytes (also of the alphabet for
-addresses), percent-encoding, hexadecimal digits, escapes of JSON (also of JSON within JSON) and of HTML. An API that
-a tool's editor controls can hide it better; the origins of the secret say which APIs see it at all.
+Searched forms: the text itself, reversed, base64 at any alignment (also of the URL alphabet), percent-encoding,
+hexadecimal digits, escapes of JSON (also of JSON within JSON) and of HTML. An API controlled by a tool's editor can
+hide it better; the origins of the secret limit the APIs that receive it at all.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ SHORTEST: Final = 6
 """A shorter secret, or form of one, stands in ordinary words."""
 INSTEAD: Final = "[secret]"
 _KEPT: Final = 64
-"""Secrets whose forms are kept ready."""
+"""Number of secrets with cached forms."""
 
 
 @lru_cache(maxsize=_KEPT)
 def forms(secret: str) -> tuple[str, ...]:
-    """Give each way to write the secret, longest first; none of a short one."""
+    """Return each way to write the secret, longest first; none of a short one."""
     if len(secret) < SHORTEST:
         return ()
     found = {form for form in _forms(secret) if len(form) >= SHORTEST}
@@ -33,7 +33,7 @@ def forms(secret: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=_KEPT)
 def forms_in_json(secret: str) -> tuple[str, ...]:
-    """Give the same as each stands within a text of JSON."""
+    """Return the same as each stands within a text of JSON."""
     found = {written for form in forms(secret) for written in (_in_json(form, False), _in_json(form, True))}
     return tuple(sorted(found, key=lambda form: (-len(form), form)))
 
@@ -76,7 +76,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _base64(raw: bytes) -> Iterator[str]:
-    """Give what stays the same of its base64, whatever stands before and after it."""
+    """Return the alignment-independent part of its base64."""
     for before in range(3):
         whole = b64encode(bytes(before) + raw).decode("ascii").rstrip("=")
         rest = (before + len(raw)) % 3

@@ -26,7 +26,7 @@ _UPDATED = During(name="updated", column="updated_at", label="", over_rest=False
 
 
 def tools_of(slug: str) -> Rows:
-    """Give the tools that name the service."""
+    """Return the tools that name the service."""
     return McpToolDefinition.objects.filter(_of_service(slug))
 
 

@@ -1,7 +1,7 @@
 """Finds credentials that stand in a header, a query or an environment as they are, not as {secret:NAME}. Pure.
 
-Told by the name, as `Authorization`, or by the value, as a token of a known form. What has a name that says nothing
-and a value of no known form is not found.
+Detected by name, as `Authorization`, or by value, as a token of a known format. A credential with a neutral name and
+a value of no known format is not found.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _KEYS: Final = re.compile(r"(?i)(?:^|[-_.])(?:subscription|application|functions
 _TOKENS: Final = Forms(set(FORMS) - {"payment_card", "address_secret"})
 _PLACEHOLDER: Final = re.compile(r"\{[^{}]+\}")
 _SWITCHES: Final = frozenset({("x-atlassian-token", "no-check"), ("x-atlassian-token", "nocheck")})
-"""Names that tell of a credential, with a value that is none: so Atlassian's servers know that no page asks."""
+"""Names of credentials, with a harmless value: it shows Atlassian's servers that the request is not from a page."""
 _SCHEME: Final = re.compile(r"(?P<before>[A-Za-z][A-Za-z0-9-]{1,20}\s+)(?P<value>\S+)")
-"""`Bearer abc`: the word that says how the rest is meant stays."""
+"""`Bearer abc`: the word that defines the scheme stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainCredential:
-    """A credential within a text: what stands before it, itself, what stands behind it."""
+    """A credential within a text: the part before it, itself, the part after it."""
 
     before: str
     value: str
     behind: str = ""
 
     def referring(self, name: str) -> str:
-        """Give the text with a reference to the secret of this name."""
+        """Return the text with a reference to the secret of this name."""
         return f"{self.before}{{secret:{name}}}{self.behind}"
 
     @property
@@ -43,7 +43,7 @@ class PlainCredential:
 
 
 def literal_in(name: str, text: str) -> PlainCredential | None:
-    """Give the credential that a header, a parameter or a variable holds as it is; None where there is none."""
+    """Return the credential that a header, a parameter or a variable holds as it is; None where there is none."""
     if (name.lower(), text.strip().lower()) in _SWITCHES:
         return None
     has_placeholder = _PLACEHOLDER.search(text.replace("{{", "").replace("}}", "")) is not None
@@ -57,7 +57,7 @@ def literal_in(name: str, text: str) -> PlainCredential | None:
 
 
 def parameter_with_credential(url: str) -> str:
-    """Give the name of a parameter in the query of an address that holds a credential; empty where none does."""
+    """Return the name of a parameter in the query of an address that holds a credential; empty where none does."""
     try:
         query = urlsplit(url).query
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a tool requires of the service behind it: `{"kind": "bitbucket-datacenter", "version": ">=8.0, <10"}`. Pure."""
+"""A tool's requirements on its service: `{"kind": "bitbucket-datacenter", "version": ">=8.0, <10"}`. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operat
 
 
 def check(requirements: Json) -> None:
-    """Raise ValueError for what is no requirement."""
+    """Raise ValueError for an invalid requirement."""
     if not isinstance(requirements, dict) or not requirements.keys() <= {"kind", "version"}:
         raise ValueError("A requirement is an object with kind and version.")
     if not all(isinstance(value, str) for value in requirements.values()):
@@ -24,7 +24,7 @@ def check(requirements: Json) -> None:
 
 
 def why_not(requirements: Json, service: Service | None) -> str:
-    """Give why a tool with these requirements is not served, or nothing."""
+    """Return why a tool with these requirements is not served, or nothing."""
     if not requirements:
         return ""
     if service is None:
@@ -47,7 +47,7 @@ def _bounds(requirements: Json) -> list[str]:
 
 
 def _aligned(one: str, other: str) -> tuple[list[int], list[int]]:
-    """Give two versions as lists of one length: 8 is 8.0."""
+    """Return two versions as lists of one length: 8 is 8.0."""
     both = [[int(part) for part in version.split(".")] for version in (one, other)]
     length = max(map(len, both))
     first, second = ([*parts, *[0] * (length - len(parts))] for parts in both)

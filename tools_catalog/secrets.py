@@ -34,16 +34,16 @@ class Encrypted(Protocol):
     """A row that keeps secrets for long: `mcphub secrets rotate` moves them to the first key."""
 
     def encrypt_anew(self) -> list[str]:
-        """Encrypt under the first key what another one encrypted; name the fields that changed. Raises SecretError."""
+        """Encrypt values of other keys anew under the first key; return the changed fields. Raises SecretError."""
 
 
 def binding(model: str, pk: object, field: str) -> str:
-    """Give the associated data of one stored secret: model label, primary key and field."""
+    """Return the associated data of one stored secret: model label, primary key and field."""
     return f"{model}:{pk}:{field}"
 
 
 def encrypt(plain: str, *, aad: str) -> str:
-    """Give the token `v1.<key id>.<nonce>.<ciphertext>`; the parts after the key id are base64url."""
+    """Return the token `v1.<key id>.<nonce>.<ciphertext>`; the parts after the key id are base64url."""
     key_id, key = _keys()[0]
     nonce = os.urandom(_NONCE_BYTES)
     sealed = AESGCM(key).encrypt(nonce, plain.encode("utf-8", "surrogatepass"), _associated(key_id, aad))
@@ -51,7 +51,7 @@ def encrypt(plain: str, *, aad: str) -> str:
 
 
 def decrypt(token: str, *, aad: str) -> str:
-    """Give the text back. Raises `SecretError` for a broken token, a foreign place or a missing key."""
+    """Return the text back. Raises `SecretError` for a broken token, a foreign place or a missing key."""
     try:
         version, key_id, nonce, sealed = token.split(".")
         raw_nonce, raw_sealed = _decode(nonce), _decode(sealed)
@@ -71,14 +71,14 @@ def decrypt(token: str, *, aad: str) -> str:
 
 
 def is_current(token: str) -> bool:
-    """Whether the key that encrypts today made the token; if not, rotation has it to do."""
+    """Return whether the key that encrypts today made the token; if not, rotation has it to do."""
     return token.startswith(f"{_VERSION}.{_keys()[0][0]}.")
 
 
 def fingerprint(plain: str) -> str:
-    """Give a keyed hash, equal for equal secrets, that tells nothing to a reader of the database.
+    """Return a keyed hash, equal for equal secrets, that reveals nothing to a reader of the database.
 
-    Changes with the first key, whose id it starts with.
+    Changes with the first key, whose ID it starts with.
     """
     key_id, key = _keys()[0]
     purpose = hmac.digest(key, b"mcphub secret fingerprint", hashlib.sha256)
@@ -87,7 +87,7 @@ def fingerprint(plain: str) -> str:
 
 
 def mask(plain: str) -> str:
-    """Give what a screen may show: the last four characters of a long secret, nothing of a short one."""
+    """Return the displayable part: the last four characters of a long secret, nothing of a short one."""
     return f"{_MASK} {plain[-_SHOWN:]}" if len(plain) >= _SHORTEST_SHOWN else _MASK
 
 

@@ -10,16 +10,16 @@ from typing import Any
 from sessions_app.workspaces import scope
 
 PERMISSION = "invocations.view_mcptoolinvocation"
-"""Who lacks it hears nothing of calls."""
+"""Without it a person sees no figures of calls."""
 
 
 def may_see(user: Any) -> bool:
-    """Whether figures are shown to a person: they are of the whole hub, so to nobody who acts in a workspace."""
+    """Return whether a person may see figures: they cover the whole hub, so nobody within a workspace may."""
     return bool(user.has_perm(PERMISSION)) and scope.current() is None
 
 
 DAYS = 7
-"""Who called a tool in so many days is told before it is disabled."""
+"""Recent callers of a tool, within this many days, are shown before it is disabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Recent:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How often one value was among calls; `label` says to people what it is."""
+    """The frequency of one value among calls; `label` is its name for people."""
 
     value: str
     label: str
@@ -49,7 +49,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """What calls were counted by, the most first. `is_whole`: nothing was left unread or out."""
+    """The counts of calls by caller, the highest first. `is_whole`: nothing was left unread or out."""
 
     counted: Sequence[Counted] = ()
     is_whole: bool = True
@@ -59,7 +59,7 @@ recent: Callable[[Sequence[str]], Mapping[str, Recent]] = lambda names: {}  # no
 grouped: Callable[[Mapping[int, Sequence[str]]], Mapping[int, Recent]] = lambda groups: {}  # noqa: E731 - replaced
 """Of groups of tools, such as those of a connection: the figures of each group, without its link."""
 ranking: Callable[[str], Mapping[str, tuple[float, ...]]] = lambda figure: {}  # noqa: E731 - replaced from above
-"""Give of every tool what a list is sorted by: `calls`, `errors`, `latency` or `last_called`; none of it: left out."""
+"""Return the sort keys of every tool: `calls`, `errors`, `latency` or `last_called`; tools without any are omitted."""
 callers: Callable[[Sequence[str]], Mapping[str, Callers]] = lambda names: {}  # noqa: E731 - replaced from above
 totals: Callable[[], Mapping[str, int]] = lambda: {}  # noqa: E731 - replaced from above
 """Calls of each tool in the last days, as far as they are counted: the same in every process."""

@@ -23,8 +23,14 @@ def read_secrets() -> None:
     _vault = {secret.name: secret for secret in Secret.objects.all()}
 
 
+def fingerprint_of(name: str) -> str:
+    """Return the keyed fingerprint of a secret's value; empty where it does not exist."""
+    secret = _vault.get(name)
+    return "" if secret is None else secret.fingerprint
+
+
 def secret_for(name: str, to: Destination) -> str:
-    """Give a secret to be sent there; raise ExecutionError where it is bound to other origins, places or users."""
+    """Return a secret to be sent there; raise ExecutionError where it is bound to other origins, places or users."""
     if name not in _vault:
         raise ExecutionError(f"The secret {name} that the tool needs does not exist. Tell the hub's operator.")
     missing = unbound(_vault[name], to)

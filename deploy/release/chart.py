@@ -105,7 +105,7 @@ def _is_hardened(objects: list[dict]) -> None:
 
 
 def _tools(scratch: Path) -> tuple[str, str]:
-    """Give the programs: Helm, and a Python that has the schemas."""
+    """Return the programs: Helm, and a Python that has the schemas."""
     venv.create(scratch / "environment", with_pip=True)
     python = str(scratch / "environment" / "bin" / "python")
     pip = [python, "-m", "pip", "--disable-pip-version-check", "-q"]

@@ -86,7 +86,7 @@ def free_port() -> int:
 
 
 def key_in(text: str) -> str | None:
-    """Give the key of a first start's output."""
+    """Return the key of a first start's output."""
     found = re.search(r"^API key +(\S+)$", text, re.MULTILINE)
     return found[1] if found else None
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 HOME = Path(__file__).resolve().parents[2]
 FOLDER = HOME / "deploy" / "hashes"
+INSTALLER = "uv.txt"
+"""A list beside those of the hub: what installs what they name. See deploy/release/install.sh."""
 PYTHONS = ("3.11", "3.13")
 """A release that only one of them needs is in the list, with the marker that constraints.txt gives it."""
 HEAD = "# Made by `make hashes` from constraints.txt. Install with: pip install --require-hashes -r {name}\n"
@@ -24,7 +26,7 @@ Pin = tuple[str, str]
 
 
 def constraints() -> dict[Pin, str]:
-    """Give what constraints.txt pins: the marker of each release, "" for none."""
+    """Return what constraints.txt pins: the marker of each release, "" for none."""
     pins = {}
     for line in (HOME / "constraints.txt").read_text().splitlines():
         requirement, _, marker = line.partition(";")
@@ -39,13 +41,13 @@ def canonical(name: str) -> str:
 
 
 def lists() -> dict[str, tuple[str, ...]]:
-    """Give the file names of the lists, each with the extras it includes."""
+    """Return the file names of the lists, each with the extras it includes."""
     extras = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     return {"mcphub.txt": ()} | {f"mcphub-{extra}.txt": (extra,) for extra in sorted(extras) if extra != "dev"}
 
 
 def read(text: str) -> dict[Pin, set[str]]:
-    """Give the releases of a list with their digests in hexadecimal."""
+    """Return the releases of a list with their digests in hexadecimal."""
     found: dict[Pin, set[str]] = {}
     for entry in text.replace("\\\n", " ").splitlines():
         if entry.strip() and not entry.startswith("#"):
@@ -56,33 +58,42 @@ def read(text: str) -> dict[Pin, set[str]]:
 
 
 def asked_extras(text: str) -> dict[str, str]:
-    """Give the extras that releases of a list are asked for with, in brackets: pip takes a list with digests only where
+    """Return the extras that releases of a list are asked for with, in brackets: pip takes a list with digests
+    only where
     it names them."""
     named = re.findall(r"^([\w.-]+)(\[[^]]+\])==", text, re.MULTILINE)
     return {canonical(name): extras.replace(" ", "") for name, extras in named}
 
 
-def resolve(extras: tuple[str, ...], python: str) -> str:
-    """Give the list of one Python as `uv` writes it."""
+def resolve(sources: list[str], python: str) -> str:
+    """Return the list of one Python as `uv` writes it."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--python-version", python, "--generate-hashes"]
     command += ["--python-platform", "linux", "--no-header", "--no-annotate", "--no-emit-index-url"]
     command += ["--no-strip-extras"]
-    command += ["--constraint", str(HOME / "constraints.txt"), str(HOME / "pyproject.toml")]
-    command += [word for extra in extras for word in ("--extra", extra)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command += ["--constraint", str(HOME / "constraints.txt"), *sources]
+    return subprocess.run(command, check=True, capture_output=True, text=True, input="uv\n").stdout
+
+
+def _sources() -> dict[str, list[str]]:
+    """Return the file names of all lists, each with what `uv` makes it of."""
+    project = str(HOME / "pyproject.toml")
+    of_hub = {
+        name: [project, *(word for extra in extras for word in ("--extra", extra))] for name, extras in lists().items()
+    }
+    return of_hub | {INSTALLER: ["-"]}
 
 
 def main() -> int:
     pins = constraints()
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.glob("*.txt"):
-        if old.name not in lists():
+        if old.name not in (*lists(), INSTALLER):
             old.unlink()
-    for name, extras in lists().items():
+    for name, sources in _sources().items():
         releases: dict[Pin, set[str]] = {}
         asked: dict[str, str] = {}
         for python in PYTHONS:
-            resolved = resolve(extras, python)
+            resolved = resolve(sources, python)
             releases |= read(resolved)
             asked |= asked_extras(resolved)
         unpinned = sorted("==".join(release) for release in releases.keys() - pins.keys())

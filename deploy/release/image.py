@@ -194,7 +194,7 @@ def _podman(*words: str, may_fail: bool = False) -> str:
 
 
 def _runtime(folder: Path) -> dict[str, str]:
-    """Give the variables with which podman starts containers here."""
+    """Return the variables with which podman starts containers here."""
     if _RUNTIME is None:
         return {}
     file = folder / f"mcphub-containers-{os.getpid()}.conf"

@@ -33,7 +33,9 @@ VERSION = SchemaVersion.V1_6
 
 
 def bill(name: str) -> str:
-    """Give the bill for the list `name` of deploy/hashes. LookupError: something of the list is not installed here."""
+    """Return the bill for the list `name` of deploy/hashes. LookupError: something of the list is not installed
+    here.
+    """
     pins = hashes.constraints()
     listed = hashes.read((hashes.FOLDER / name).read_text())
     here = {pin: found for pin, found in listed.items() if not pins[pin] or Marker(pins[pin]).evaluate()}
@@ -55,7 +57,7 @@ def bill(name: str) -> str:
 
 
 def graph(extras: tuple[str, ...]) -> dict[str, set[str]]:
-    """Give what each package needs on this Python, from the hub downwards, with the extras that are asked for."""
+    """Return what each package needs on this Python, from the hub downwards, with the extras that are asked for."""
     needs: dict[str, set[str]] = {}
     todo = [("mcphub", extra) for extra in ("", *extras)]
     done = set()
@@ -72,13 +74,15 @@ def graph(extras: tuple[str, ...]) -> dict[str, set[str]]:
 
 
 def wrong(text: str) -> str | None:
-    """Give what the schema of CycloneDX says against a bill, None if nothing."""
+    """Return what the schema of CycloneDX says against a bill, None if nothing."""
     error = JsonStrictValidator(VERSION).validate_str(text)
     return None if error is None else str(error)
 
 
 def _component(package: str, version: str, digests: set[str], kind: ComponentType = ComponentType.LIBRARY) -> Component:
-    """Give one release. `digests` are those of each of its files, of which pip takes the one that fits the machine."""
+    """Return one release. `digests` are those of each of its files, of which pip takes the one that fits the
+    machine.
+    """
     found = _installed(package, version)
     purl = PackageURL("pypi", name=package, version=version)
     return Component(
@@ -104,7 +108,9 @@ def _installed(package: str, version: str) -> Distribution:
 
 
 def _licences(found: Distribution) -> list[License]:
-    """Give the licence as the package words it: in its own field, or where a text stands there, in its classifiers."""
+    """Return the licence as the package words it: in its own field, or where a text stands there, in its
+    classifiers.
+    """
     words = found.metadata.get("License-Expression") or found.metadata.get("License") or ""
     make = LicenseFactory().make_from_string
     if words and len(words) < 100 and "\n" not in words:

@@ -2,9 +2,9 @@
 
     python -m deploy.release.try_clone [--most-seconds 40]
 
-The clone is of the last commit, into a folder that is removed again; packages come from the index, or from pip's cache
-where they are there. Printed are the seconds of each step, and those that the processors worked: on a busy machine the
-two are far apart. Exit status 1 where all steps take longer than `--most-seconds`.
+The clone is of the last commit, into a folder that is removed again; packages come from the index, or from the caches
+of uv and pip where they are there. Printed are the seconds of each step, and those that the processors worked: on a
+busy machine the two are far apart. Exit status 1 where all steps take longer than `--most-seconds`.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _first_call(command: list[str], folder: Path) -> str:
 
 
 def _files_of_git() -> set[str]:
-    """Give what a checkout has in the packages; templates stand in them by a link."""
+    """Return what a checkout has in the packages; templates stand in them by a link."""
     names = _run(["git", "ls-files", *PACKAGES, "templates"], cwd=hashes.HOME).split()
     return {f"mcphub/{name}" if name.startswith("templates/") else name for name in names} - {"mcphub/templates"}
 

@@ -1,35 +1,36 @@
 """The admin pages of this floor. Django imports this package; each module registers its pages."""
 
-from invocations.admin import (
-    approvals,
-    call_page,
-    envelopes,
-    errors,
-    events,
-    guardrails,
-    mapping,
-    policy,
-    proof,
-    quotas,
-    redaction,
-    shipping,
-    tasks,
-    usage,
-)
+from django.conf import settings
 
-__all__ = [
-    "approvals",
-    "call_page",
-    "envelopes",
-    "errors",
-    "events",
-    "guardrails",
-    "mapping",
-    "policy",
-    "proof",
-    "quotas",
-    "redaction",
-    "shipping",
-    "tasks",
-    "usage",
-]
+if not settings.MCPHUB_EMBEDDED:  # a host has an admin of its own
+    from invocations.admin import (
+        approvals,
+        call_page,
+        envelopes,
+        errors,
+        events,
+        guardrails,
+        mapping,
+        policy,
+        proof,
+        quotas,
+        redaction,
+        tasks,
+        usage,
+    )
+
+    __all__ = [
+        "approvals",
+        "call_page",
+        "envelopes",
+        "errors",
+        "events",
+        "guardrails",
+        "mapping",
+        "policy",
+        "proof",
+        "quotas",
+        "redaction",
+        "tasks",
+        "usage",
+    ]

@@ -29,7 +29,7 @@ from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.redaction import load as redaction
 from invocations.redaction.records import RecordRedaction
 from sessions_app.history import deciding as waiting_changes
-from sessions_app.history.models import WaitingChange
+from sessions_app.history import guarding
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import HubAdmin, detail_action, is_confirmed, mark, moment, names_and_count
 from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
@@ -44,13 +44,13 @@ from tools_catalog.models import McpUpstreamTool
 _MARKS = {"pending": "wait", "approved": "good", "denied": "bad", "used": "off", "expired": "off"}
 _MOST_COUNTED = 1000
 _TOO_LATE = McpApproval.Status.EXPIRED
-_ASKED = moment("created_at", _("asked"))
+_ASKED = moment("created_at", _("requested"))
 _DECIDED = moment("decided_at", _("decided"))
 _EXPIRES = moment("expires_at", _("expires"))
 
 
 def _in_state(state: str) -> Q:
-    """Give the calls in a state as the list shows it: what waited too long has expired."""
+    """Return the calls in a state as the list shows them: calls that waited too long have expired."""
     now = timezone.now()
     if state == McpApproval.Status.PENDING:
         return asking.is_open(now)
@@ -78,7 +78,7 @@ _decides: ContextVar[bool] = ContextVar("who asks may decide", default=False)
 
 
 class AlsoWaiting(ListPart):
-    """Says above the list what else waits for a person's decision: offers of upstreams, changes of settings."""
+    """Lists other decisions that are waiting above the list: upstream offers, setting changes."""
 
     def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
         may, found = request.user.has_perm, []
@@ -87,11 +87,11 @@ class AlsoWaiting(ListPart):
             states = Counter(state for (state,) in offers[: _MOST_COUNTED + 1])
             link = reverse("admin:tools_catalog_mcpupstreamtool_changelist")
             found += [
-                (_t("New tools of upstreams"), states["new"], f"{link}?state__in=new"),
-                (_t("Changed definitions, which are held"), states["changed"], f"{link}?state__in=changed"),
+                (_t("New upstream tools"), states["new"], f"{link}?state__in=new"),
+                (_t("Changed definitions on hold"), states["changed"], f"{link}?state__in=changed"),
             ]
         if may(waiting_changes.PERMISSION):
-            changes = WaitingChange.objects.filter(state="waiting", expires_at__gt=timezone.now()).order_by()
+            changes = guarding.seen_by(request.user).filter(state="waiting", expires_at__gt=timezone.now()).order_by()
             link = reverse("admin:sessions_app_waitingchange_changelist")
             count = changes[: _MOST_COUNTED + 1].count()
             found.append((_t("Changes waiting for a second person"), count, f"{link}?state=waiting"))
@@ -105,19 +105,19 @@ def _shown(count: int) -> str:
 class _EditForm(forms.Form):
     arguments = JSONFormField(label=_("Arguments"), widget=JSONEditor({"rows": 12}))
     grant = forms.ChoiceField(
-        label=_("Further calls"),
+        label=_("Later calls"),
         required=False,
         choices=[
-            ("", _("Each asks again")),
-            ("hour", _("This caller may call this tool for an hour")),
-            ("session", _("This caller may call this tool in this session, for an hour at most")),
+            ("", _("Ask again each time")),
+            ("hour", _("Allow this caller to call this tool for one hour")),
+            ("session", _("Allow this caller to call this tool in this session, for one hour at most")),
         ],
     )
 
     def clean_arguments(self) -> dict[str, Json]:
         given = self.cleaned_data["arguments"]
         if not isinstance(given, dict):
-            raise ValidationError(_("Write an object of arguments by name."))
+            raise ValidationError(_("Enter a JSON object of arguments by name."))
         return given
 
 
@@ -126,15 +126,15 @@ def _is_waiting(row: McpApproval) -> bool:
 
 
 def _changes(row: McpApproval) -> str:
-    """Say in a line what differs from the last approved call."""
+    """Return the differences to the last approved call, in one line."""
     known = row.__dict__  # a page asks for a field more than once
     if "_difference" not in known:
         known["_difference"] = deciding.difference(row)
     changed, last = known["_difference"]
     if last is None:
-        return _t("No call of this tool by this caller was approved yet.")
+        return _t("No call of this tool by this caller has been approved yet.")
     if not isinstance(changed, dict) or not changed:
-        return _t("As in the last approved call.")
+        return _t("Same as in the last approved call.")
     pairs = [f"{name}: {_short(old)} → {_short(new)}" for name, (old, new) in changed.items()]
     return clipped("; ".join(pairs), 1000)
 
@@ -154,7 +154,7 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
     list_display_links = [_ASKED]
     filters = _FILTERS
     search_fields = ["=id", "=tool_name"]
-    search_help_text = _("Id, or name of the tool")
+    search_help_text = _("ID or tool name")
     ordering = ["-created_at"]
     is_windowed = True
     indexed = ("status",)
@@ -167,10 +167,10 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
         return [
             (None, {"fields": ["shown_status", "shown_tool", "tool_version", "effects"]}),
             (_t("Arguments"), {"fields": [arguments, "shown_edited", "shown_difference"]}),
-            (_t("What asks"), {"fields": ["rule", "rule_version", "words", "decider", "group", "needed", "given"]}),
+            (_t("Requested by"), {"fields": ["rule", "rule_version", "words", "decider", "group", "needed", "given"]}),
             (_t("Who"), {"fields": ["shown_caller", "transport", "client_name", "decided_by", "reason"]}),
             (_t("When"), {"fields": [_ASKED, _DECIDED, _EXPIRES, "granted_until"]}),
-            (_t("Ids"), {"fields": ["id", "invocation_id", "shown_turn", "shown_call"]}),
+            (_t("IDs"), {"fields": ["id", "invocation_id", "shown_turn", "shown_call"]}),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
@@ -192,7 +192,9 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
 
     @staticmethod
     def _is_open(request: HttpRequest, object_id: str | None) -> bool:
-        """Say whether a call still waits. Each deed of its page asks, twice; the database is asked once a request."""
+        """Return whether a call still waits. Each deed of its page asks, twice; the database is asked once a
+        request.
+        """
         known: dict[str | None, bool] = request.__dict__.setdefault("_hub_open_approvals", {})
         if object_id not in known:
             asked = McpApproval.objects.filter(pk=object_id)
@@ -225,8 +227,8 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
             items=[(row.tool_name, row.caller_label)],
             back=back,
             form=form,
-            title=_t("Approve this call as you edit it?"),
-            explanation=_t("The call is made with the arguments below. Both versions are on record."),
+            title=_t("Approve this call with your edits?"),
+            explanation=_t("The call runs with the arguments below. Both versions are recorded."),
             button=_t("Approve"),
         )
         if asked is not None:
@@ -245,8 +247,9 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
         return redirect(back)
 
     def _remarks(self, request: HttpRequest) -> Callable[[list[McpApproval]], Mapping[Any, str]]:
-        """Give what stands beside each call when it is asked for: who, with which arguments, and what differs from the
-        last approved one."""
+        """Return the caption of each call on the confirmation page: caller, arguments, and differences to the last
+        approved call.
+        """
         if not self.may_read(request):
             return lambda rows: {row.pk: row.caller_label for row in rows}
         return lambda rows: {
@@ -267,7 +270,7 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
         waiting = asking.still_open(queryset, timezone.now())
         items, count = names_and_count(waiting, remarks=self._remarks(request))
         if not count:
-            messages.warning(request, _t("None of these calls waits any more."))
+            messages.warning(request, _t("None of these calls is waiting any longer."))
             return None
         asked = self.confirmation(
             request,
@@ -278,9 +281,9 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
             reason=not approve,
             selected=[] if back else [row.pk for row in waiting],
             title=_t("Approve these calls?") if approve else _t("Deny these calls?"),
-            explanation=_t("Each call may then be made once within ten minutes, with exactly these arguments.")
+            explanation=_t("Each call can then run once within ten minutes, with exactly these arguments.")
             if approve
-            else _t("The model is told that the call was denied, with the reason."),
+            else _t("The model is informed that the call was denied, and why."),
             button=_t("Approve") if approve else _t("Deny"),
         )
         if asked is not None:

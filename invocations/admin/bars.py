@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def drawn(
     page: HubAdmin, request: HttpRequest, of: ListFilter, found: Histogram, *, has_status: bool
 ) -> dict[str, object]:
-    """Give what `admin/hub/histogram.html` shows; `of` is the filter of the time."""
+    """Return the context of `admin/hub/histogram.html`; `of` is the time filter."""
     labels, links, rows = [], [], []
     for bar in found.bars:
         label, total = _label(bar.begin, found.step), bar.good + bar.bad
@@ -35,14 +35,14 @@ def drawn(
     if not has_status:
         series = [charts.Series("good", [sum(both) for both in zip(good, bad, strict=True)])]
     begin, end = timezone.localtime(found.bars[0].begin), timezone.localtime(found.bars[-1].begin + found.step)
-    told = _t("From %(begin)s to %(end)s, each column %(span)s.") % {
+    told = _t("%(begin)s to %(end)s, one column per %(span)s.") % {
         "begin": begin.strftime("%Y-%m-%d %H:%M"),
         "end": end.strftime("%Y-%m-%d %H:%M"),
         "span": _words(found.step),
     }
     if found.counted_from is not None:
         moment = timezone.localtime(found.counted_from)
-        told += " " + _t("Counted back to %(time)s.") % {"time": moment.strftime("%Y-%m-%d %H:%M:%S")}
+        told += " " + _t("Times are relative to %(time)s.") % {"time": moment.strftime("%Y-%m-%d %H:%M:%S")}
     return {
         "drawing": charts.columns(labels, series, links),
         "rows": rows,

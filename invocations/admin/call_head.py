@@ -1,4 +1,4 @@
-"""The head of a call's page: what was called, by whom, when, what came of it, and what to do about it."""
+"""The head of a call's page: tool, caller, time, outcome, and the next step."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ class Headline:
     happened: str
     then: str
     said: str
-    """What the error itself says, for who may read bodies."""
+    """The error's own message, for readers of bodies."""
     retry: str
     bodies: list[CallBody]
     similar: str
     """The list of failures with the same tool and code."""
     group: str
-    """The page of the group of errors; empty where the call is in none yet, or who asks may not see it."""
+    """The page of the error group; empty if the call has none yet, or the reader may not see it."""
 
 
 def headline(request: HttpRequest, row: McpToolInvocation) -> Headline:
     is_failed = row.status == "error"
     happened, then = advice(row.error_code) if is_failed else ("", "")
     may_read = may_read_bodies(request)
-    retry = "" if row.retryable is None else _t("may be tried again") if row.retryable else _t("not to be tried again")
+    retry = "" if row.retryable is None else _t("safe to retry") if row.retryable else _t("not safe to retry")
     return Headline(
         what=clipped(row.what, 128),
         version=f"v{row.tool_version}" if row.tool_version else row.method or "",
@@ -105,8 +105,8 @@ def _facts(request: HttpRequest, row: McpToolInvocation) -> Any:
     if client:
         yield CallFact(_t("Client"), clipped(client, 80), _listed(q=searching.written("client", row.client_name)))
     if row.allowed_client:
-        yield CallFact(_t("Allowed client"), clipped(row.allowed_client, 80))
-    yield CallFact(_t("Took"), duration(row.duration_ms))
+        yield CallFact(_t("Authorized app"), clipped(row.allowed_client, 80))
+    yield CallFact(_t("Duration"), duration(row.duration_ms))
     if row.connection:
         yield CallFact(
             _t("Connection"), clipped(row.connection, 64), _listed(q=searching.written("connection", row.connection))
@@ -114,7 +114,7 @@ def _facts(request: HttpRequest, row: McpToolInvocation) -> Any:
     yield CallFact(_t("Transport"), f"{row.get_transport_display()} {row.protocol_version}".strip())
     if row.error_code:
         code = row.error_code if row.jsonrpc_code is None else f"{row.error_code} ({row.jsonrpc_code})"
-        yield CallFact(_t("Code"), code, _listed(q=f"code:{row.error_code}"))
+        yield CallFact(_t("Error code"), code, _listed(q=f"code:{row.error_code}"))
 
 
 def _bodies(row: McpToolInvocation) -> Any:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 BODIES = ("arguments", "result", "error")
 _NAMES = ("tool_name", "target", "caller_label", "client_name", "error_code")
-"""What free words are looked for in."""
+"""The columns that free words are looked up in."""
 
 
 class _Bytes(Func):
@@ -92,7 +92,7 @@ class CallSearch(ListPart):
 
 
 def _searched(page: HubAdmin, request: HttpRequest) -> str:
-    """Give the words of a search that asks for nothing else."""
+    """Return the words of a search that asks for nothing else."""
     may = request.method == "GET" and not holds_nul(request.GET) and page.has_view_permission(request)
     if not may or not request.GET.get("q"):
         return ""
@@ -126,7 +126,7 @@ def _request_ids(words: str) -> list[str | int]:
 
 
 def _indexed(rows: QuerySet[Any], term: str) -> QuerySet[Any] | None:
-    """Give the calls that an index finds by an id; None where there are none."""
+    """Return the calls that an index finds by an id; None where there are none."""
     if rows.filter(invocation_id=term).exists():
         return rows.filter(invocation_id=term)
     if McpSession.objects.filter(pk=term).exists():
@@ -211,7 +211,7 @@ class CallListAdmin(WorkspacePages, ReplicaPages, RecordedReading):
     list_fullwidth = True
     list_before_template = "admin/hub/above_calls.html"
     search_fields = ["invocation_id"]  # the search itself is get_search_results
-    search_help_text = _("status:error, caller:…, time:1h – or an id, or words of a name")
+    search_help_text = _("status:error, caller:…, time:1h – or an ID, or words of a name")
     change_list_template = "admin/hub/found_list.html"
     ordering = ["-id"]
     actions = None
@@ -244,10 +244,10 @@ class CallListAdmin(WorkspacePages, ReplicaPages, RecordedReading):
     shown_status = column(_("status"), status)
     shown_tool = column(_("tool"), _tool)
     shown_caller = column(_("caller"), lambda row: cell(row.caller_label or row.principal))
-    shown_allowed_client = column(_("allowed client"), lambda row: cell(row.allowed_client or "-"))
+    shown_allowed_client = column(_("authorized app"), lambda row: cell(row.allowed_client or "-"))
     shown_client = column(_("client"), lambda row: cell(f"{row.client_name} {row.client_version}".strip() or "-"))
-    shown_duration = column(_("took"), lambda row: _figure(duration(row.duration_ms)))
-    shown_code = column(_("code"), lambda row: breakable(row.error_code or "-"))
+    shown_duration = column(_("duration"), lambda row: _figure(duration(row.duration_ms)))
+    shown_code = column(_("error code"), lambda row: breakable(row.error_code or "-"))
     shown_transport = column(_("transport"), lambda row: format_html("<span>{}</span>", row.get_transport_display()))
     shown_duplicate = column(_("note"), _note)
     shown_connection = column(_("connection"), lambda row: cell(row.connection or "-"))

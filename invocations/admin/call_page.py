@@ -72,8 +72,8 @@ class McpToolInvocationAdmin(CallListAdmin):
         ]
         ids = ["id", "shown_invocation", "shown_request", "session_link", "shown_trace", "shown_process"]
         return [
-            *([(_t("More about it"), {"fields": head})] if head else []),
-            (_t("Ids, digests and source"), {"classes": ["collapse"], "fields": [*ids, "shown_digests", *who]}),
+            *([(_t("Details"), {"fields": head})] if head else []),
+            (_t("IDs, digests and source"), {"classes": ["collapse"], "fields": [*ids, "shown_digests", *who]}),
         ]
 
     @admin.display(description=_("note"))
@@ -81,16 +81,16 @@ class McpToolInvocationAdmin(CallListAdmin):
         if row.duplicate_of:
             return _linked(_t("Repeats the answer of"), row.duplicate_of)
         if row.replay_of:
-            return _linked(_t("Makes again"), row.replay_of)
+            return _linked(_t("Replays"), row.replay_of)
         if row.continues:
             return _linked(_t("Continued, with the client's responses, by"), row.continues)
         if row.occurrences > 1:
-            return _t("Stands for %(count)d equal refusals in a row.") % {"count": row.occurrences}
+            return _t("Stands for %(count)d identical refusals in a row.") % {"count": row.occurrences}
         return "-"
 
     @admin.display(description=_("chat turn"))
     def shown_turn(self, row: McpToolInvocation) -> SafeString:
-        position = _t("answer %(round)d of the model, call %(call)s") % {
+        position = _t("model answer %(round)d, call %(call)s") % {
             "round": row.turn_round or 0,
             "call": clipped(row.tool_call_id or "", 64),
         }
@@ -106,7 +106,7 @@ class McpToolInvocationAdmin(CallListAdmin):
             _t("its calls"),
         )
 
-    @admin.display(description=_("left out"))
+    @admin.display(description=_("omitted"))
     def shown_left_out(self, row: McpToolInvocation) -> SafeString:
         words = {"arguments": _t("arguments"), "result": _t("result"), "error": _t("error")}
         lines = []
@@ -115,20 +115,20 @@ class McpToolInvocationAdmin(CallListAdmin):
             if gone.get("redacted"):
                 notes.append(_t("redacted: %(places)s") % {"places": ", ".join(map(clipped_place, gone["redacted"]))})
             if gone.get("truncated"):
-                notes.append(_t("cut short: %(bytes)d bytes in all") % gone)
+                notes.append(_t("truncated: %(bytes)d bytes in total") % gone)
             lines.append((f"{words.get(name, name)}: {'; '.join(notes)}",))
         return format_html_join("", "<div>{}</div>", lines)
 
     task = column(_("task"), lambda row: _task(row) or "-")
     hidden_bodies = column(
-        _("bodies"), lambda row: _t("Arguments, result and error are hidden: your account may not read bodies.")
+        _("bodies"), lambda row: _t("Arguments, result and error are hidden: your account can't read bodies.")
     )
     caller = column(_("caller"), lambda row: f"{clipped(row.caller_label, 150)} ({row.principal})")
-    shown_allowed_client = column(_("allowed client"), lambda row: clipped(row.allowed_client or "-", 150))
-    shown_policy = column(_("rules about calls"), lambda row: _ruled(row))
+    shown_allowed_client = column(_("authorized app"), lambda row: clipped(row.allowed_client or "-", 150))
+    shown_policy = column(_("call rules"), lambda row: _ruled(row))
     shown_invocation = column(_("invocation"), lambda row: copyable(row.invocation_id, "invocation"))
     shown_request = column(
-        _("request id"),
+        _("request ID"),
         lambda row: mono("-") if row.request_id is None else copyable(pretty(row.request_id), "request"),
     )
     shown_trace = column(_("trace"), lambda row: _trace(row))
@@ -197,7 +197,7 @@ def _linked(words: str, invocation_id: str) -> SafeString:
 
 
 def _once(row: McpToolInvocation, name: str, read: Callable[[], _T]) -> _T:
-    """Give what `read` gave for this row before: the layout of a page is asked for several times."""
+    """Return the cached result of `read` for this row: a page's layout is requested several times."""
     kept: dict[str, Any] = row.__dict__.setdefault("_shown", {})
     if name not in kept:
         kept[name] = read()
@@ -206,15 +206,15 @@ def _once(row: McpToolInvocation, name: str, read: Callable[[], _T]) -> _T:
 
 
 def _ruled(row: McpToolInvocation) -> str:
-    """Say which rule decided with what, and what watching rules would have done."""
+    """Return the rule that decided, and the effect that log-only rules would have had."""
     words = [f"{row.policy_rule}@{row.policy_version}: {row.policy_said}"] if row.policy_said else []
     if row.policy_watched:
-        words.append(_t("Watching rules would have: %(what)s") % {"what": row.policy_watched})
+        words.append(_t("Log-only rules would have: %(what)s") % {"what": row.policy_watched})
     return clipped(" · ".join(words), 500)
 
 
 def _left_out(row: McpToolInvocation) -> dict[str, Json]:
-    """Give what of the bodies is not on record, without reading them."""
+    """Return the parts of the bodies that are not recorded, without reading them."""
     rows = marked(McpToolInvocation.objects.only("left_out", "status"))
     return _once(row, "left_out", lambda: left_out(rows.get(pk=row.pk)) or {})
 
@@ -224,7 +224,7 @@ def _task(row: McpToolInvocation) -> SafeString | None:
 
 
 def _trace(row: McpToolInvocation) -> SafeString:
-    """Give the id, with a link where the hub's own span is sampled and the deployment says where traces are."""
+    """Return the ID, as a link if the hub's own span is sampled and the deployment names a trace viewer."""
     if not row.trace_id:
         return mono("-")
     shown = copyable(row.trace_id, "trace")

@@ -1,4 +1,4 @@
-"""What the page of one call tells besides its head and steps: its relatives, its proof, and how to make it again."""
+"""The page of one call besides its head and steps: related calls, its proof, and its copies."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from invocations.chain.keys import KeyProblem
 from invocations.chain.log import Log
 from invocations.chain.tables import INVOCATION
 from invocations.chain.verifier import Bad, canonical, checkpoint_text, leaf_hash, root_from_inclusion
+from invocations.copying import Copy, copies
 from invocations.models import McpToolInvocation
-from invocations.replay.copying import Copy, copies
 from invocations.rest.audit import log, prove
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.lists import searching
@@ -38,7 +38,7 @@ _NEAR = 5_000
 
 
 def shown(request: HttpRequest, row: McpToolInvocation) -> dict[str, object]:
-    """Give what the template `admin/hub/call.html` shows under the fields of a call."""
+    """Return the context of `admin/hub/call.html` below a call's fields."""
     may_verify = request.user.has_perm("invocations.view_auditblock")
     return {
         "head": call_head.headline(request, row),
@@ -63,13 +63,13 @@ class Relation:
 
 
 def neighbours(row: McpToolInvocation) -> list[dict[str, Json]]:
-    """Give the call before and the call after, in the session and of the same tool."""
+    """Return the call before and the call after, in the session and of the same tool."""
     calls = McpToolInvocation.objects.defer("arguments", "result", "error", "left_out")
     same = calls.filter(target=row.target) if row.method else calls.filter(tool_name=row.tool_name)
     of_same = _list(target=row.target or "") if row.method else _list(q=searching.written("tool", row.tool_name))
     places = [
-        (_t("In the session"), calls.filter(session=row.session_id), _list(session=row.session_id)),
-        (_t("Of the same"), same, of_same),
+        (_t("In this session"), calls.filter(session=row.session_id), _list(session=row.session_id)),
+        (_t("Related"), same, of_same),
     ]
     return [
         {"title": title, "all": link, "calls": [_shown(call, row) for call in _beside(rows, row)]}
@@ -78,26 +78,26 @@ def neighbours(row: McpToolInvocation) -> list[dict[str, Json]]:
 
 
 def related(row: McpToolInvocation) -> list[Relation]:
-    """Give the call's relatives by kind, those kinds left out of which there are none."""
+    """Return the call's relatives by kind, those kinds left out of which there are none."""
     calls = McpToolInvocation.objects.defer("arguments", "result", "error", "left_out")
     others = calls.exclude(pk=row.pk).order_by("id")
     near = others.filter(session=row.session_id, id__gt=row.pk - _NEAR, id__lt=row.pk + _NEAR)
     found = []
     if row.request_id is not None:
-        found.append(Relation(_t("Same request id, same session"), _some(near.filter(request_id=row.request_id))))
+        found.append(Relation(_t("Same request ID, same session"), _some(near.filter(request_id=row.request_id))))
     first = row.duplicate_of or row.invocation_id
-    found.append(Relation(_t("Repeats, and what they repeat"), _family(others, "duplicate_of", first, row)))
+    found.append(Relation(_t("Repeats and their original"), _family(others, "duplicate_of", first, row)))
     first = row.continues or row.invocation_id
     found.append(Relation(_t("Rounds of one call"), _family(others, "continues", first, row)))
     first = row.replay_of or row.invocation_id
-    found.append(Relation(_t("Replays, and what they make again"), _family(others, "replay_of", first, row)))
+    found.append(Relation(_t("Replays and their original"), _family(others, "replay_of", first, row)))
     asked = _some(others.filter(asked_by=row.invocation_id)) if not row.asked_by else []
     asking = _some(others.filter(invocation_id=row.asked_by)) if row.asked_by else []
     found.append(Relation(_t("Asked of the client"), asked, _list(asked_by=row.invocation_id)))
     found.append(Relation(_t("The call that asked"), asking))
     if row.turn_id:
         same = others.filter(turn_id=row.turn_id)
-        found.append(Relation(_t("Same turn of a chat"), _some(same), _list(turn_id__exact=row.turn_id)))
+        found.append(Relation(_t("Same chat turn"), _some(same), _list(turn_id__exact=row.turn_id)))
     if row.trace_id:
         found.append(
             Relation(
@@ -122,7 +122,7 @@ def _beside(calls: QuerySet[McpToolInvocation], row: McpToolInvocation) -> list[
 def _family(
     others: QuerySet[McpToolInvocation], name: str, first: str, row: McpToolInvocation
 ) -> list[McpToolInvocation]:
-    """Give the call that others point at, where it is not this one, and those that point at it."""
+    """Return the call that others point at, where it is not this one, and those that point at it."""
     head = [] if first == row.invocation_id else _some(others.filter(invocation_id=first))
     # Not being empty is the condition of the partial index.
     return (head + _some(others.filter(**{name: first}).exclude(**{name: ""})))[:_MOST_SHOWN]
@@ -166,7 +166,7 @@ class Integrity:
 
 
 def integrity(row: McpToolInvocation, *, verify: bool) -> Integrity:
-    """Say where the row is sealed; with `verify`, follow its proof up to the signed root of the log."""
+    """Return the row's place in the log; with `verify`, follow its proof to the signed root."""
     panel = Integrity(row.pk)
     found = log()
     size = found.size()
@@ -193,15 +193,15 @@ def _followed(found: Log, proof: dict[str, Json], size: int) -> list[tuple[bool,
     assert last is not None
     public = next((key for key in service.keys().publics() if key.key_id == last.key_id), None)
     if public is None:
-        raise KeyProblem(_t("The public key %(key)s is not on file here.") % {"key": last.key_id})
+        raise KeyProblem(_t("The public key %(key)s is not stored here.") % {"key": last.key_id})
     signed = public.has_signed(
         base64.b64decode(last.signature), checkpoint_text(public.name, size, last.tree_root).encode()
     )
     place = {"number": header["number"], "size": size, "key": last.key_id}
     return [
-        (root.hex() == header["root"], _t("The row as it is now leads to the root of block %(number)d.") % place),
-        (tree == last.tree_root, _t("Block %(number)d leads to the root of the log of %(size)d blocks.") % place),
-        (signed, _t("The key %(key)s has signed that root.") % place),
+        (root.hex() == header["root"], _t("The current row matches the root of block %(number)d.") % place),
+        (tree == last.tree_root, _t("Block %(number)d is part of the log of %(size)d blocks.") % place),
+        (signed, _t("Key %(key)s signed that root.") % place),
     ]
 
 
@@ -210,7 +210,7 @@ def _followed(found: Log, proof: dict[str, Json], size: int) -> list[tuple[bool,
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """`why` says why there is none; `caution` what of the arguments is not as it was sent."""
+    """`why` is the reason if there is none; `caution` names arguments that differ from the original."""
 
     forms: list[Copy]
     why: str = ""
@@ -218,19 +218,19 @@ class Copies:
 
 
 def copied(request: HttpRequest, row: McpToolInvocation) -> Copies:
-    """Give the call to be copied, for who may read its arguments."""
+    """Return the call as copyable text, for readers of its arguments."""
     if row.method:
-        return Copies([], _t("This row is of a read. Only calls of tools are made again."))
+        return Copies([], _t("This row is a read. Only tool calls can be replayed."))
     if not may_read_bodies(request):
-        return Copies([], _t("The arguments are hidden: your account may not read bodies."))
+        return Copies([], _t("The arguments are hidden: your account can't read bodies."))
     if not isinstance(row.arguments, dict):
-        return Copies([], _t("The arguments are no longer on record."))
+        return Copies([], _t("The arguments are no longer stored."))
     if len(pretty(row.arguments)) > INLINE_CHARACTERS:
         return Copies([], _t("The arguments are too large for this page; download them above."))
     gone = (row.left_out or {}).get("arguments")
     if gone and gone.get("truncated"):
-        return Copies([], _t("The arguments were cut short when they were recorded."))
-    caution = _t("Some arguments were redacted: put the real values in their places.") if gone else ""
+        return Copies([], _t("The arguments were truncated when they were recorded."))
+    caution = _t("Some arguments were redacted: enter the real values in their places.") if gone else ""
     version = McpToolVersion.objects.filter(digest=row.tool_digest).first() if row.tool_digest else None
     definition = version.definition if version is not None else {}
     schema = definition.get("input_schema") or {}

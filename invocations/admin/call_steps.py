@@ -1,6 +1,6 @@
 """The steps of one call with the times that are on record: from its session to the seal, each a bar beside its words.
 
-Nothing is guessed: a step whose time is not kept has none, and says so.
+Nothing is guessed: a step without a recorded time shows that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEAST = 4
 
 @dataclass(frozen=True, slots=True)
 class CallStep:
-    """`begin` and `width` are of the bar, None where no time is kept; `link` leads to what the step names."""
+    """`begin` and `width` position the bar, None without a time; `link` leads to the step's subject."""
 
     word: str
     what: str = ""
@@ -61,7 +61,7 @@ class _Scale:
 
 
 def waterfall(row: McpToolInvocation) -> Waterfall:
-    """Give the steps in their order."""
+    """Return the steps in their order."""
     has_run = row.finished_at > row.started_at
     scale = _Scale(row.received_at, max((row.finished_at - row.received_at).total_seconds(), 1e-6))
     whole = duration(_ms(row.received_at, row.finished_at))
@@ -73,12 +73,12 @@ def _before(row: McpToolInvocation) -> Iterator[CallStep]:
     known = McpSession.objects.filter(pk=row.session_id).only("created_at").first()
     opened = timezone.localtime(known.created_at) if known is not None else None
     what = clipped(row.session_id, 12)
-    since = _t("opened %(span)s before") % {"span": _span(known.created_at, row.received_at)} if known else ""
+    since = _t("opened %(span)s earlier") % {"span": _span(known.created_at, row.received_at)} if known else ""
     yield CallStep(_t("Session"), what, session, at=opened, note=since)
     if row.turn_id:
         link = f"{reverse('admin:chat_query_changelist')}?{urlencode({'q': row.turn_id})}"
-        note = _t("answer %(round)d of the model") % {"round": row.turn_round or 0}
-        yield CallStep(_t("Turn of a chat"), clipped(row.turn_id, 12), link, note=note)
+        note = _t("model answer %(round)d") % {"round": row.turn_round or 0}
+        yield CallStep(_t("Chat turn"), clipped(row.turn_id, 12), link, note=note)
     if row.asked_by:
         yield CallStep(_t("Asked by a call"), clipped(row.asked_by, 12), _search(row.asked_by))
     if row.replay_of:
@@ -89,26 +89,26 @@ def _during(row: McpToolInvocation, scale: _Scale, has_run: bool) -> Iterator[Ca
     intent = McpRequestEnvelope.objects.filter(invocation_id=row.invocation_id).values_list("id", "received_at").first()
     noted = max(intent[1], row.received_at) if intent is not None else None
     checked = min(noted or row.started_at, row.started_at)
-    note = _t("room, arguments, limits; their single times are not kept")
+    note = _t("capacity, arguments, limits; not timed separately")
     yield _timed(_t("Received and checked"), row.received_at, checked, scale, kind="waited", note=note)
     if row.policy_rule or row.policy_watched:
         said = f"{row.policy_rule}@{row.policy_version}: {row.policy_said}" if row.policy_said else row.policy_watched
         link = f"{reverse('admin:tools_catalog_mcppolicyrule_changelist')}?{urlencode({'q': row.policy_rule or ''})}"
-        note = _t("within the checks; its time is not kept")
-        yield CallStep(_t("Rule about calls"), clipped(said or "", 120), link if row.policy_rule else "", note=note)
+        note = _t("part of the checks; not timed separately")
+        yield CallStep(_t("Call rule"), clipped(said or "", 120), link if row.policy_rule else "", note=note)
     if intent is not None and noted is not None:
         link = reverse("admin:invocations_mcprequestenvelope_change", args=[intent[0]])
         step = _timed(_t("Intent recorded"), noted, max(noted, row.started_at), scale, kind="waited")
         yield _with(step, what=f"#{intent[0]}", link=link)
     if has_run:
-        step = _timed(_t("Tool at work"), row.started_at, row.finished_at, scale)
+        step = _timed(_t("Tool running"), row.started_at, row.finished_at, scale)
         yield _with(step, what=clipped(row.what, 64))
         if row.connection:
             link = f"{reverse('admin:tools_catalog_mcpconnection_changelist')}?{urlencode({'q': row.connection})}"
-            note = _t("within the tool's time; the request's own time stands in the trace")
+            note = _t("part of the tool's time; see the trace for the request itself")
             yield CallStep(_t("Upstream"), clipped(row.connection, 64), link, note=note)
     else:
-        yield CallStep(_t("Tool at work"), note=_t("not called"))
+        yield CallStep(_t("Tool running"), note=_t("not called"))
 
 
 def _after(row: McpToolInvocation) -> Iterator[CallStep]:

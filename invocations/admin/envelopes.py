@@ -1,4 +1,4 @@
-"""The pages of request envelopes: what was accepted, before anything ran."""
+"""The pages of request envelopes: requests that were accepted, before anything ran."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ class McpRequestEnvelopeAdmin(ReplicaPages, RecordedReading):
             clipped(row.session_id, 64),
         ),
     )
-    shown_request = column(_("request id"), lambda row: mono("-" if row.request_id is None else pretty(row.request_id)))
+    shown_request = column(_("request ID"), lambda row: mono("-" if row.request_id is None else pretty(row.request_id)))
     shown_process = column(_("process"), lambda row: mono(row.process_id))

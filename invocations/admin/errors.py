@@ -1,4 +1,4 @@
-"""Groups of errors: what fails, how often, since when and whom it hits; muted, resolved and opened again by people."""
+"""Error groups: failures, their frequency, start and callers; people mute, resolve and reopen them."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ class ErrorGroupAdmin(RecordedReading):
 
     shown_state = column(_("state"), lambda group: _state(group))
     shown_tool = column(_("tool"), lambda group: breakable(clipped(group.tool_name, 64) or _t("(none)")))
-    shown_code = column(_("code"), lambda group: breakable(group.error_code))
+    shown_code = column(_("error code"), lambda group: breakable(group.error_code))
     shown_message = column(
         _("message"), lambda group: format_html('<span class="hub-help">{}</span>', visible(group.message) or "-")
     )
     shown_calls = column(_("calls"), lambda group: _figure(group.calls))
     shown_spark = column(_("last 48 hours"), lambda group: _spark(group))
-    shown_callers = column(_("hits"), lambda group: _hits(group))
+    shown_callers = column(_("occurrences"), lambda group: _hits(group))
     shown_advice = column(_("what to do"), lambda group: " ".join(advice(group.error_code)))
     all_callers = column(_("callers"), lambda group: _callers(group))
     shown_lead = column(_("calls"), lambda group: _leads(group))
@@ -88,7 +88,7 @@ class ErrorGroupAdmin(RecordedReading):
         if may_read_bodies(request):
             what.insert(3, "shown_message")
         when = ["shown_calls", _FIRST, _LAST, "all_callers"]
-        return [(None, {"fields": what}), (_t("When and whom"), {"fields": when})]
+        return [(None, {"fields": what}), (_t("When and who"), {"fields": when})]
 
     def beside(self, request: HttpRequest, row: ErrorGroup) -> dict[str, object]:
         today = datetime.now(UTC).date()
@@ -99,7 +99,7 @@ class ErrorGroupAdmin(RecordedReading):
         rows = [{"label": day, "link": link, "total": count} for day, count, link in told if count]
         drawing = charts.columns(days, [charts.Series("bad", counts)], links)
         chart = {"drawing": drawing, "rows": rows, "has_status": False, "id": "over-time"}
-        return {"chart": {**chart, "told": _t("The last 30 days in UTC, each column a day.")}}
+        return {"chart": {**chart, "told": _t("The last 30 days in UTC, one column per day.")}}
 
     # Deciding ---------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class ErrorGroupAdmin(RecordedReading):
 
     def _judged(self, request: HttpRequest, groups: Sequence[ErrorGroup], deed: str) -> None:
         count = sum(judge(group, deed, request.user) for group in groups)
-        said = ngettext("%(count)d group of errors changed.", "%(count)d groups of errors changed.", count)
+        said = ngettext("%(count)d error group changed.", "%(count)d error groups changed.", count)
         messages.success(request, said % {"count": count})
 
     @admin.action(description=_("Mute"), permissions=["judge"])
@@ -119,7 +119,7 @@ class ErrorGroupAdmin(RecordedReading):
     def resolve_selected(self, request: HttpRequest, queryset: QuerySet[ErrorGroup]) -> None:
         self._judged(request, list(queryset[:1000]), "resolve")
 
-    @admin.action(description=_("Open again"), permissions=["judge"])
+    @admin.action(description=_("Reopen"), permissions=["judge"])
     def reopen_selected(self, request: HttpRequest, queryset: QuerySet[ErrorGroup]) -> None:
         self._judged(request, list(queryset[:1000]), "reopen")
 
@@ -127,9 +127,13 @@ class ErrorGroupAdmin(RecordedReading):
         group = row_of(self, request, object_id)
         back = reverse("admin:invocations_errorgroup_change", args=[group.pk])
         words = {
-            "mute": (_t("Mute these errors?"), _t("They are counted, and stay muted however many come."), _t("Mute")),
-            "resolve": (_t("Resolve these errors?"), _t("The next one opens the group again."), _t("Resolve")),
-            "reopen": (_t("Open these errors again?"), _t("They are listed among the open ones."), _t("Open again")),
+            "mute": (
+                _t("Mute these errors?"),
+                _t("They are still counted, and stay muted however often they occur."),
+                _t("Mute"),
+            ),
+            "resolve": (_t("Resolve these errors?"), _t("The next occurrence reopens the group."), _t("Resolve")),
+            "reopen": (_t("Reopen these errors?"), _t("They are listed as open again."), _t("Reopen")),
         }
         title, explanation, button = words[deed]
         asked = self.confirmation(
@@ -155,7 +159,7 @@ class ErrorGroupAdmin(RecordedReading):
     def resolve(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return self._one(request, object_id, "resolve")
 
-    @detail_action(description=_("Open again"), icon="undo", permissions=["judge"], url_path="reopen")
+    @detail_action(description=_("Reopen"), icon="undo", permissions=["judge"], url_path="reopen")
     def reopen(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return self._one(request, object_id, "reopen")
 
@@ -163,7 +167,7 @@ class ErrorGroupAdmin(RecordedReading):
 def _state(group: ErrorGroup) -> SafeString:
     words = mark(_MARKS[group.state], group.get_state_display())
     if group.reopened:
-        return format_html('{} <span class="hub-subtle">{}</span>', words, _t("came back"))
+        return format_html('{} <span class="hub-subtle">{}</span>', words, _t("recurred"))
     return words
 
 
@@ -182,7 +186,7 @@ def _hits(group: ErrorGroup) -> str:
 
 
 def _callers(group: ErrorGroup) -> SafeString:
-    """Give who was hit, the most first, each with the calls that failed."""
+    """Return the affected callers, the most affected first, each with their failed calls."""
     most = sorted(group.callers.items(), key=lambda each: -each[1][1])
     rows = [
         (_listed(group, searching.written("caller", principal)), clipped(label or principal, 80), _number(calls))
@@ -196,10 +200,12 @@ def _callers(group: ErrorGroup) -> SafeString:
 def _leads(group: ErrorGroup) -> SafeString:
     newest = McpToolInvocation.objects.filter(pk=group.last_sequence).values_list("pk", flat=True).first()
     link = "" if newest is None else reverse("admin:invocations_mcptoolinvocation_change", args=[newest])
-    shown = format_html('<a class="hub-link" href="{}">{}</a>', _listed(group), _t("Calls of this tool with this code"))
+    shown = format_html(
+        '<a class="hub-link" href="{}">{}</a>', _listed(group), _t("Calls of this tool with this error code")
+    )
     if not link:
         return shown
-    return format_html('{} · <a class="hub-link" href="{}">{}</a>', shown, link, _t("The last one"))
+    return format_html('{} · <a class="hub-link" href="{}">{}</a>', shown, link, _t("Last occurrence"))
 
 
 def _listed(group: ErrorGroup, more: str = "") -> str:
@@ -209,7 +215,7 @@ def _listed(group: ErrorGroup, more: str = "") -> str:
 
 
 def _spark(group: ErrorGroup) -> SafeString:
-    """Give the hours as a small picture; its title says the sum."""
+    """Return the hours as a sparkline; its title has the sum."""
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     hours = [now - timedelta(hours=back) for back in range(_SPARK_HOURS - 1, -1, -1)]
     counts = [group.hours.get(f"{hour:%Y-%m-%dT%H}", 0) for hour in hours]

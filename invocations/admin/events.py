@@ -1,4 +1,4 @@
-"""Who changed what, over everything that operators configure: found by what, who and when, and shown side by side."""
+"""Changes over everything that operators configure: searchable by subject, person and time, shown side by side."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class AuditEventAdmin(ReplicaPages):
     list_display_links = [_HAPPENED]
     filters = EVENT_FILTERS
     search_fields = ["=kind", "=subject_label"]
-    search_help_text = _("about:tool, by:user:1, time:7d – or a kind of event, or words of a thing, a person, a reason")
+    search_help_text = _(
+        "about:tool, by:user:1, time:7d – or a kind of event, or words of a subject, a person, a reason"
+    )
     change_list_template = "admin/hub/found_list.html"
     parts = (SearchLine(), FacetCounts("event", EVENT_FACETS, time="happened_at"))
     fields = [_HAPPENED, "kind", "shown_subject", "shown_actor", "shown_way", "reason"]
@@ -45,7 +47,7 @@ class AuditEventAdmin(ReplicaPages):
     actions = None
 
     def search_words(self, request: HttpRequest, queryset: QuerySet[Any], words: str) -> tuple[QuerySet[Any], bool]:
-        """Give the events of a kind, or those whose subject, person or reason holds the words."""
+        """Return the events of a kind, or those with the words in subject, person or reason."""
         if not words:
             return queryset, False
         return queryset.filter(Q(kind=words) if _KIND.fullmatch(words) else told_of(words)), False
@@ -75,7 +77,7 @@ class AuditEventAdmin(ReplicaPages):
         return narrow(", ".join(names[:_MOST_FIELDS]) + more)
 
     shown_actor = column(_("by"), lambda event: by_whom(event))
-    shown_way = column(_("way"), lambda event: way(event))
+    shown_way = column(_("source"), lambda event: way(event))
     shown_reason = column(_("reason"), lambda event: narrow(event.reason) if event.reason else "-")
 
     def beside(self, request: HttpRequest, row: AuditEvent) -> dict[str, object]:
@@ -86,7 +88,7 @@ class AuditEventAdmin(ReplicaPages):
 
 
 def _fields(state: object) -> dict[str, object]:
-    """Give a state by field; what is none is shown under a field of its own."""
+    """Return a state by field; a state that is not an object is shown under a field of its own."""
     if state is None:
         return {}
     return state if isinstance(state, dict) else {"value": state}

@@ -1,7 +1,7 @@
 """The calls that the list's address finds, as a file: streamed, newest first, and on record.
 
-The rows are those of GET /api/invocations/, with the same names. What redaction removed is in no export: it was never
-stored, and `left_out` says of each row where something is missing. The last line says that the file is whole.
+The rows are those of GET /api/invocations/, with the same names. Exports contain no redacted values: they were never
+stored, and `left_out` marks the places in each row. The last line confirms that the file is complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _t
 
 from invocations.admin.live import still_sees
 from invocations.admin.reading import may_read_bodies
-from invocations.chain.exporting import csv_line, for_spreadsheets
+from invocations.chain.exporting import BYTE_ORDER_MARK, csv_line, for_spreadsheets
 from invocations.lists.erased import marked
 from invocations.lists.filters import CALL_FILTERS, SEARCHED_BODIES
 from invocations.lists.jsonpath import parse
@@ -58,15 +58,15 @@ _SEEN = {
     "invocation": ["invocation_id"],
     "id": ["sequence"],
 }
-"""Column of the list -> members that say what it shows, where they are not called the same."""
+"""Column of the list -> members that it shows, if they have other names."""
 AT_ONCE = 500
 """Rows in memory."""
 SECONDS = 1.0
-"""Then the rights of who reads are asked for anew."""
+"""After this, the reader's permissions are checked again."""
 
 
 class ExportForm(ListPart):
-    """Offers what the list's filters find as a file."""
+    """Offers the matches of the list's filters as a file."""
 
     def urls(self, page: HubAdmin) -> list[URLPattern]:
         return [path("export/", page.admin_site.admin_view(partial(self.export_view, page)), name="invocation_export")]
@@ -81,11 +81,11 @@ class ExportForm(ListPart):
         return {"export": {"address": address, "may_read": may_read_bodies(request)}}
 
     def export_view(self, page: HubAdmin, request: HttpRequest) -> HttpResponseBase:
-        """Stream the rows; the form says the format and whether bodies are among them."""
+        """Stream the rows; the form selects the format, and whether bodies are included."""
         if not page.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":  # its address was opened, or its answer loaded again
-            messages.warning(request, _t("Choose under Export what the file holds, then press Download."))
+            messages.warning(request, _t("Under Export, choose the content of the file, then press Download."))
             return redirect(f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?{request.GET.urlencode()}")
         form, with_bodies = request.POST.get("format", ""), "bodies" in request.POST
         if form not in FORMATS:
@@ -97,7 +97,7 @@ class ExportForm(ListPart):
             if page.search_of(request).problems:
                 raise IncorrectLookupParameters
         except IncorrectLookupParameters:
-            return HttpResponseBadRequest(_t("This list cannot be exported. Open it again, and export it from there."))
+            return HttpResponseBadRequest(_t("This list can't be exported. Open it again and export it from there."))
         last = newest_id(rows)
         members = _seen(page, request) if form == "seen" else MEMBERS
         after = {"format": form, "filters": _recorded(page, request), "bodies": with_bodies, "through": last}
@@ -105,13 +105,13 @@ class ExportForm(ListPart):
             events.record("audit.exported", actor=actor_of(request.user), label=request.path, after=after)
         except DatabaseError:
             return HttpResponse(
-                _t("The export could not be recorded in the audit, so no file was made. Try again."), status=503
+                _t("The export could not be recorded in the audit log, so no file was created. Try again."), status=503
             )
 
         def write(out: BinaryIO) -> None:
             try:
                 if form != "jsonl":
-                    out.write(csv_line(members))
+                    out.write(BYTE_ORDER_MARK + csv_line(members))
                 count = 0
                 for batch in _batches(rows, last, with_bodies):
                     if not still_sees(request):
@@ -130,7 +130,7 @@ class ExportForm(ListPart):
 
 
 def _recorded(page: HubAdmin, request: HttpRequest) -> dict[str, object]:
-    """Give the list's filters as the record keeps them: not what was looked for inside of bodies."""
+    """Return the list's filters for the record, without the values searched for in bodies."""
     query: dict[str, Any] = {name: value for name, value in request.GET.items() if value}
     for name in SEARCHED_BODIES:
         if name in query:
@@ -149,7 +149,7 @@ def _of_record(search: Search, token: SearchToken) -> str:
 
 
 def _batches(rows: QuerySet[McpToolInvocation], last: int, with_bodies: bool) -> Iterator[list[McpToolInvocation]]:
-    """Give the rows down from a sequence; an empty batch where none was found for a while."""
+    """Return the rows down from a sequence; an empty batch where none was found for a while."""
     rows = rows.defer(None)
     if not with_bodies:
         rows = marked(rows.defer(*BODIES))
@@ -162,7 +162,7 @@ def _batches(rows: QuerySet[McpToolInvocation], last: int, with_bodies: bool) ->
 
 
 def _seen(page: HubAdmin, request: HttpRequest) -> list[str]:
-    """Give the members that say what the columns of the list show, in their order."""
+    """Return the members shown by the list's columns, in their order."""
     names = [str(getattr(each, "__name__", each)) for each in page.get_list_display(request)]
     names = [name.removeprefix("shown_").removeprefix("listed_") for name in names]
     found = [member for name in names for member in _SEEN.get(name, [name])]
@@ -178,7 +178,7 @@ def _lines(form: str, rows: list[McpToolInvocation], members: list[str], with_bo
 
 
 def _end(form: str, members: list[str], rows: int, last: int) -> bytes:
-    """Give the last line of a file that is whole."""
+    """Return the last line of a file that is whole."""
     if form == "jsonl":
         return json.dumps({"end": {"rows": rows, "through": last}}) + b"\n"
     return csv_line(["end", rows, *[""] * (len(members) - 2)])

@@ -1,4 +1,4 @@
-"""How what a list finds lies over time, and which values occur among it, how often; all of it leads on.
+"""The distribution of a list's matches over time and by value, with links.
 
 Counted are the newest rows found, in a bounded time; the figures over time come from the tallies of calls where these
 know them. The page asks for it once it is shown, so that the list itself never waits for it.
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from sessions_app.kit.admin.base import HubAdmin
 
 MOST_COUNTED = 10_000
-"""Rows. Beyond it the figures say `+`."""
+"""Rows. Beyond it, figures carry a `+`."""
 SHOWN_VALUES = 6
 """Of each facet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetColumn:
-    """A filter whose values are counted, and where a row holds them."""
+    """A filter with counted values, and their column."""
 
     of: ListFilter
     column: str
@@ -71,7 +71,7 @@ class CountedValues:
 
 
 class FacetCounts(ListPart):
-    """Offers to count what a list finds; of rows by `id`, with a time and perhaps a column that says what failed."""
+    """Counts a list's matches; of rows by `id`, with a time and perhaps a column that marks failures."""
 
     def __init__(self, name: str, facets: tuple[FacetColumn, ...], *, time: str, status: str = "") -> None:
         self.name, self.facets, self.time, self.status = name, facets, time, status
@@ -90,7 +90,7 @@ class FacetCounts(ListPart):
         ]
 
     def counts_view(self, page: HubAdmin, request: HttpRequest, *, with_facets: bool) -> HttpResponseBase:
-        """Give the histogram of the list that the address asks for, and its facets."""
+        """Return the histogram of the list that the address asks for, and its facets."""
         if not page.has_view_permission(request):
             raise PermissionDenied
         context: dict[str, Any] = {"refused": refused(page, request), "with_facets": with_facets}
@@ -98,7 +98,7 @@ class FacetCounts(ListPart):
             try:
                 changes = page.get_changelist_instance(request)
             except IncorrectLookupParameters:
-                return HttpResponseBadRequest(_t("This list cannot be counted."))
+                return HttpResponseBadRequest(_t("This list can't be counted."))
             demands = demands_of(page, request, changes)
             over_time = histogram.tallied(demands) if self.status else None
             if over_time is None or with_facets:
@@ -141,7 +141,7 @@ class FacetCounts(ListPart):
         return CountedValues(rows=len(kept), is_cut=is_cut, values=values, labels=words, moments=moments)
 
     def shown(self, page: HubAdmin, request: HttpRequest, counted: CountedValues) -> dict[str, object]:
-        """Give what the panel's template shows."""
+        """Return the context of the panel's template."""
         facets = []
         for each in self.facets:
             of, found = each.of, counted.values[each.of.name]
@@ -179,14 +179,14 @@ EVENT_FACETS = tuple(
 
 
 def refused(page: HubAdmin, request: HttpRequest) -> str:
-    """Say why what the address asks for is not counted; empty where it is."""
+    """Return the reason if the address requests something that is not counted; empty otherwise."""
     if searches_bodies(request, page.search_of(request)):
         return _t("A filter by argument or result reads every body. Remove it to count the calls.")
     return ""
 
 
 def demands_of(page: HubAdmin, request: HttpRequest, shown: ChangeList) -> list[Demand]:
-    """Give all that narrows the list but free words: tokens of its search, and values of its controls."""
+    """Return all that narrows the list but free words: tokens of its search, and values of its controls."""
     search = page.search_of(request)
     found = list(search.demands)
     if search.words:
@@ -210,18 +210,18 @@ def _names_tool(page: HubAdmin, request: HttpRequest) -> bool:
 
 
 def _told(counted: CountedValues) -> str:
-    """Say what was counted, and whether there is more."""
+    """Return the number of counted rows, and whether there are more."""
     if not counted.rows and not counted.is_cut:
-        return _t("Nothing is found here, so there is nothing to count.")
+        return _t("Nothing matches, so there is nothing to count.")
     words = (
         ngettext(
-            "Counted: the newest %(rows)s row found here. There are more, so a figure with + may be higher.",
-            "Counted: the newest %(rows)s rows found here. There are more, so a figure with + may be higher.",
+            "Counted: the newest %(rows)s match. There are more, so figures with + may be higher.",
+            "Counted: the newest %(rows)s matches. There are more, so figures with + may be higher.",
             counted.rows,
         )
         if counted.is_cut
         else ngettext(
-            "Counted: %(rows)s row, all that are found.", "Counted: %(rows)s rows, all that are found.", counted.rows
+            "Counted: %(rows)s match, all there are.", "Counted: %(rows)s matches, all there are.", counted.rows
         )
     )
     return words % {"rows": _number(counted.rows, False)}

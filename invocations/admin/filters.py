@@ -1,4 +1,4 @@
-"""The console's control for a search in bodies: refused to who may not read them, and on record."""
+"""The console's control for a search in bodies: refused without the permission, and recorded."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _value(of: BodyHolds, text: str) -> Condition:
 
 
 def refuse_bodies(request: HttpRequest, search: Search) -> None:
-    """Let a search look into bodies only for who may read them, and once that is on record."""
+    """Allow a search in bodies only with the permission, and once it is recorded."""
     looked = [(each.of.of, value) for each in search.demands if isinstance(each.of, BodyHolds) for value in each.values]
     refused = _refused(request, looked) if looked else ""
     if refused:
@@ -63,9 +63,9 @@ def refuse_bodies(request: HttpRequest, search: Search) -> None:
 
 
 def _refused(request: HttpRequest, looked: list[tuple[str, Condition]]) -> str:
-    """Put on record which bodies are searched for what; say why they are not, or nothing."""
+    """Record the search in bodies; return the reason if it is refused, else nothing."""
     if not request.user.has_perm("invocations.read_bodies"):
-        return _t("Your account may not read bodies, so it may not search them.")
+        return _t("Your account can't read bodies, so it can't search them.")
     query: dict[str, Json] = {}
     for body, condition in looked:
         query[body] = f"{query[body]} {condition.recorded()}" if body in query else condition.recorded()

@@ -1,4 +1,4 @@
-"""The pages of guardrails: rows, how often each acted, and a page that tries detectors on what is pasted."""
+"""The pages of guardrails: rows, their activity, and a page that tests detectors on pasted text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _acted: ContextVar[Mapping[str, int]] = ContextVar("how often guardrails acted")
 
 class TryGuardrailForm(forms.Form):
     text = forms.CharField(
-        label=_("A text, or JSON"),
+        label=_("Text or JSON"),
         max_length=trying.MAX_CHARACTERS,
         strip=False,
         widget=forms.Textarea({"rows": 10, "spellcheck": "false", "class": "hub-json-text"}),
@@ -53,7 +53,7 @@ class TryGuardrailForm(forms.Form):
         required=False,
         max_length=1000,
         widget=UnfoldAdminTextInputWidget,
-        help_text=_("Groups or kinds, with blanks between. Empty: all."),
+        help_text=_("Space-separated groups or kinds. Leave blank for all."),
     )
 
 
@@ -84,12 +84,9 @@ class McpGuardrailAdmin(CheckedForm, SwitchActions, RecordedAdmin):
     fieldsets = [
         (None, {"fields": ["name", "version", "action", "words", "position"]}),
         (_("Which calls"), {"fields": ["applies_to", "target", "direction"]}),
-        (_("What is looked for"), {"fields": ["checked_by", "detectors", "max_bytes", "max_depth"]}),
-        (
-            _("A function or a service of your own"),
-            {"fields": ["function", "service", "path", "seconds", "on_failure"]},
-        ),
-        (_("When it is in force"), {"fields": ["enabled", "watching", _REGISTERED, _CHANGED]}),
+        (_("What to detect"), {"fields": ["checked_by", "detectors", "max_bytes", "max_depth"]}),
+        (_("Your own function or service"), {"fields": ["function", "service", "path", "seconds", "on_failure"]}),
+        (_("When it applies"), {"fields": ["enabled", "watching", _REGISTERED, _CHANGED]}),
     ]
 
     shown_name = column(_("name"), lambda row: mono(row.name), ordering="name")
@@ -102,10 +99,10 @@ class McpGuardrailAdmin(CheckedForm, SwitchActions, RecordedAdmin):
     @admin.display(description=_("action"), ordering="action")
     def shown_action(self, row: McpGuardrail) -> SafeString:
         if row.watching:
-            return mark("wait", _t("%(effect)s (watches only)") % {"effect": row.get_action_display()})
+            return mark("wait", _t("%(effect)s (log only)") % {"effect": row.get_action_display()})
         return mark(_KINDS[row.action], row.get_action_display())
 
-    @admin.display(description=_("looks for"), ordering="checked_by")
+    @admin.display(description=_("detects"), ordering="checked_by")
     def shown_check(self, row: McpGuardrail) -> SafeString:
         named = {"detectors": row.detectors, "function": row.function, "service": f"{row.service} {row.path}"}
         return mono(clipped(named[row.checked_by], 80))
@@ -122,7 +119,7 @@ class McpGuardrailAdmin(CheckedForm, SwitchActions, RecordedAdmin):
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "detectors" and field is not None:
-            field.help_text = _t("Groups: %(groups)s. The kinds of each are on the page Try detectors.") % {
+            field.help_text = _t("Groups: %(groups)s. The Try detectors page lists the kinds in each.") % {
                 "groups": ", ".join(GROUPS)
             }
         if db_field.name == "function" and field is not None and functions.registry:
@@ -147,7 +144,7 @@ class McpGuardrailAdmin(CheckedForm, SwitchActions, RecordedAdmin):
         return [view, *super().get_urls()]
 
     def try_view(self, request: HttpRequest) -> HttpResponse:
-        """Show what detectors, and each guardrail, find in what is pasted. Asks nobody and keeps nothing."""
+        """Show the findings of detectors and of each guardrail in pasted text. Asks nobody and keeps nothing."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         form = TryGuardrailForm(request.POST if request.method == "POST" else None)
@@ -176,18 +173,18 @@ class McpGuardrailAdmin(CheckedForm, SwitchActions, RecordedAdmin):
         if enabled:
             return (
                 ngettext("Enable %(count)d guardrail?", "Enable %(count)d guardrails?", count),
-                _t("They look at calls within a quarter of a second; those that watch only write down."),
+                _t("They take effect within 250 ms. Log-only guardrails take no action; their findings are recorded."),
                 ngettext("%(count)d guardrail enabled: %(names)s.", "%(count)d guardrails enabled: %(names)s.", count),
             )
         return (
             ngettext("Disable %(count)d guardrail?", "Disable %(count)d guardrails?", count),
-            _t("They look at nothing any more. A guardrail in force is switched off by a second person."),
+            _t("They stop inspecting calls. Disabling a guardrail in force needs a second person."),
             ngettext("%(count)d guardrail disabled: %(names)s.", "%(count)d guardrails disabled: %(names)s.", count),
         )
 
 
 def _by_guardrail(value: Json) -> list[dict[str, Json]]:
-    """Give what each guardrail that is switched on finds. Functions and services are not asked."""
+    """Return the findings of each enabled guardrail. Functions and services are not asked."""
     services = HttpService.enabled_ones()
     compiled = [row.compiled(services) for row in McpGuardrail.objects.filter(enabled=True)]
     return [

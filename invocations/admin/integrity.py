@@ -44,7 +44,7 @@ _MOST_COUNTED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a verification found: the newest block, the oldest that was reached, and what is wrong, or nothing."""
+    """The result of a verification: the newest block, the oldest that was reached, and the problem, if any."""
 
     newest: int
     oldest: int
@@ -75,6 +75,7 @@ def _verify_down(log: Log, keys: KeyFolder, size: int, until: float) -> Verified
             checking.verify_block(log, keys, block)
         except Bad as problem:
             watching.keep(log, size, str(problem))  # an alarm everywhere, not on this page alone
+            service.alarm_file().sound(str(problem))
             return Verified(size - 1, number, visible(problem))
         except KeyProblem as problem:
             return Verified(size - 1, number, visible(problem))
@@ -106,7 +107,7 @@ class IntegrityPage(_Pages):
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "title": _t("Integrity of the audit"),
+            "title": _t("Audit log integrity"),
             "last": last,
             "size": last.number + 1 if last else 0,
             "rows": number_format(last.first_position + last.row_count, force_grouping=True) if last else "0",
@@ -122,7 +123,7 @@ class IntegrityPage(_Pages):
         return TemplateResponse(request, "admin/hub/integrity.html", context)
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Stream all that is sealed, as a file that verifies: what `mcphub audit export` writes. It is on record."""
+        """Stream all sealed rows as a verifiable file: the output of `mcphub audit export`. It is on record."""
         if not self.has_view_permission(request) or not may_read_bodies(request):
             raise PermissionDenied
         if request.method != "POST":  # its address was opened
@@ -132,7 +133,7 @@ class IntegrityPage(_Pages):
             events.record("audit.exported", actor=actor_of(request.user), label=request.path, after=after)
         except DatabaseError:
             return HttpResponse(
-                _t("The export could not be recorded in the audit, so no file was made. Try again."), status=503
+                _t("The export could not be recorded in the audit log, so no file was created. Try again."), status=503
             )
 
         def write(out: BinaryIO) -> None:
@@ -149,7 +150,7 @@ class IntegrityPage(_Pages):
         return answer
 
     def checkpoint_view(self, request: HttpRequest, size: int) -> HttpResponse:
-        """Give the signed note of the log when it had so many blocks, as a file."""
+        """Return the signed note of the log when it had so many blocks, as a file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         try:
@@ -161,7 +162,7 @@ class IntegrityPage(_Pages):
 
 
 def _published(last: AuditBlock | None) -> dict[str, object]:
-    """Say whether the checkpoints that left the database agree with it."""
+    """Return whether the checkpoints that left the database agree with it."""
     try:
         kept = publishing.published(service.checkpoints())
     except Bad as problem:
@@ -172,9 +173,12 @@ def _published(last: AuditBlock | None) -> dict[str, object]:
     )
     for each in kept[-500:]:
         if each.size > size:
-            words = _t("A checkpoint has %(signed)d blocks, the log only %(size)d: the log was cut, or is an old copy.")
+            words = _t(
+                "A checkpoint covers %(signed)d blocks, but the log has only %(size)d: the log was truncated, or "
+                "is an old copy."
+            )
             return {"count": len(kept), "wrong": words % {"signed": each.size, "size": size}}
         if roots.get(each.size - 1) != each.root.hex():
-            words = _t("The checkpoint of %(size)d blocks does not agree with the log.") % {"size": each.size}
+            words = _t("The checkpoint of %(size)d blocks doesn't match the log.") % {"size": each.size}
             return {"count": len(kept), "wrong": words}
     return {"count": len(kept), "wrong": ""}

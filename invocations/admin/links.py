@@ -10,7 +10,7 @@ from django.utils import timezone
 
 
 def listed(after: datetime, before: datetime, **more: str) -> str:
-    """Give the address of the list of calls that began from `after` to `before`."""
+    """Return the address of the list of calls that began from `after` to `before`."""
     first, last = timezone.localtime(after), timezone.localtime(before - timedelta(microseconds=1))
     window = {
         "started_at_from_0": f"{first:%Y-%m-%d}",

@@ -1,8 +1,8 @@
-"""The list of calls, followed live: events tell up to which sequence there is more; rows are fetched after the last.
+"""The live list of calls: events carry the newest sequence; the page fetches rows after its last.
 
 The events are those of GET /api/invocations/stream/ (`rest.live`), without the calls themselves: they name a sequence
-only once every row below it is visible, at any worker. So a page that fetches what lies after the last sequence it
-has shown, up to the one it was told, misses no row and shows none twice.
+only once every row below it is visible, at any worker. A page that fetches rows after its last sequence, up to the
+one in the event, misses none and shows none twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FIRST_ROWS = 50
 MOST_ROWS = 200
-"""In the page; of what came faster than this, the newest are shown, and the page says so."""
+"""On the page; of rows that arrive faster, the newest are shown with a notice."""
 
 
 class LiveTail(ListPart):
@@ -44,7 +44,7 @@ class LiveTail(ListPart):
 
     def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
         if scope.current() is not None:  # the stream outlives the request, and so its workspace
-            return {"live_refused": _t("In a workspace the list is not followed live. Load it again.")}
+            return {"live_refused": _t("In a workspace the list has no live view. Reload it.")}
         return {"live_refused": refused(page, request), "live_most": MOST_ROWS}
 
     def urls(self, page: HubAdmin) -> list[URLPattern]:
@@ -58,7 +58,7 @@ class LiveTail(ListPart):
         """Stream an event for each new call that the filters let through; its id is the sequence."""
         rows = _followed(page, request)
         if rows is None:
-            return HttpResponseBadRequest(_t("This list cannot be followed."))
+            return HttpResponseBadRequest(_t("This list has no live view."))
         try:
             live.check_room()
         except ServerBusy as error:
@@ -75,10 +75,10 @@ class LiveTail(ListPart):
         )
 
     def live_rows_view(self, page: HubAdmin, request: HttpRequest, after: int, upto: int) -> HttpResponseBase:
-        """Give the newest rows of a stretch of the sequence as a table; 0 to 0: the newest there are."""
+        """Return the newest rows of a stretch of the sequence as a table; 0 to 0: the newest there are."""
         rows = _followed(page, request)
         if rows is None:
-            return HttpResponseBadRequest(_t("This list cannot be followed."))
+            return HttpResponseBadRequest(_t("This list has no live view."))
         most = MOST_ROWS
         if upto == 0:
             most, upto = FIRST_ROWS, live.settling.look()
@@ -86,7 +86,7 @@ class LiveTail(ListPart):
                 # Somebody writes just now, and this process does not know yet up to where all is visible.
                 return HttpResponse(status=503, headers={"Retry-After": "1"})
         if max(after, upto) >= 2**63:
-            return HttpResponseBadRequest(_t("This list cannot be followed."))
+            return HttpResponseBadRequest(_t("This list has no live view."))
         found = list(rows.queryset.filter(id__gt=after, id__lte=upto).order_by("-id")[: most + 1])
         rows.result_list, rows.formset = found[:most], None
         headers = {"X-Upto": str(upto), "X-More": str(int(len(found) > most)), "Cache-Control": "no-store"}
@@ -94,7 +94,7 @@ class LiveTail(ListPart):
 
 
 def _followed(page: HubAdmin, request: HttpRequest) -> ChangeList | None:
-    """Give the list as the address filters it, or None where it cannot be followed."""
+    """Return the list as the address filters it, or None where it cannot be followed."""
     if not page.has_view_permission(request):
         raise PermissionDenied
     if refused(page, request):
@@ -106,18 +106,16 @@ def _followed(page: HubAdmin, request: HttpRequest) -> ChangeList | None:
 
 
 def refused(page: HubAdmin, request: HttpRequest) -> str:
-    """Say why the list that the address asks for cannot be followed; empty where it can."""
+    """Return the reason if the requested list has no live view; empty otherwise."""
     search = page.search_of(request)
     if search.words or search.problems:
-        return _t("A list with free words cannot be followed. Use keys instead, such as tool:echo.")
+        return _t("A list with free-text search has no live view. Use keys instead, such as tool:echo.")
     if searches_bodies(request, search):
-        return _t(
-            "A filter by argument or result reads every body, so this list cannot be followed. Remove the filter."
-        )
+        return _t("A filter by argument or result reads every body, so this list has no live view. Remove the filter.")
     if request.GET.get("started_at_to_0", "").strip() or _has_end(search):
         return _t("The time range has an end, so no new call can match. Remove the end.")
     if any(request.GET.get(name) for name in POSITION):
-        return _t("Only the first page can be followed, where the newest calls are.")
+        return _t("Only the first page, with the newest calls, has a live view.")
     return ""
 
 

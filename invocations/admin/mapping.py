@@ -1,4 +1,4 @@
-"""The page of error mappings, with a preview of what callers would read."""
+"""The page of error mappings, with a preview of the caller's view."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ _SENTENCES = {
     "quota_exceeded": "The quota at openai is used up. Tell the hub's operator.",
     "session_busy": "The session answers another request. Wait for it.",
 }
-"""What the hub says where it names what it is about, or has no class for it."""
+"""The hub's sentences for codes that name a subject or have no class."""
 
 
 def example(code: str) -> errors.HubError:
-    """Give an error of the code, as the hub might raise it."""
+    """Return an error of the code, as the hub might raise it."""
     if code == errors.ToolNotFound.code:
         return _not_found()
     level: list[type[errors.HubError]] = [errors.HubError]

@@ -1,4 +1,4 @@
-"""The pages of rules about calls: an editor that says what a rule would have done, and a test bench."""
+"""The pages of call rules: an editor with a dry run, and a test bench."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
@@ -30,9 +31,9 @@ from sessions_app.kit.shown import clipped, mono
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog.admin.switch import SwitchActions
-from tools_catalog.catalog.snapshot import ruled
 from tools_catalog.filters import POLICY_FILTERS
 from tools_catalog.models import McpPolicyRule, McpToolDefinition, McpToolset
+from tools_catalog.models.ruled import ruled
 from tools_catalog.policy import expressions, trying
 from tools_catalog.policy.scope import tags_of
 
@@ -69,7 +70,7 @@ class ConditionEditor(forms.Textarea):
 
 
 class BenchForm(forms.Form):
-    call = JSONFormField(label=_("The call, as JSON"), initial=_EXAMPLE, widget=JSONEditor({"rows": 14}))
+    call = JSONFormField(label=_("Call, as JSON"), initial=_EXAMPLE, widget=JSONEditor({"rows": 14}))
 
 
 @admin.register(McpPolicyRule)
@@ -108,11 +109,8 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
         (None, {"fields": ["name", "version", "effect", "words", "priority"]}),
         (_("Which calls"), {"fields": ["workspace", "applies_to", "target", "condition"]}),
         (_("What it would have done"), {"fields": ["verdicts"]}),
-        (_("When it is in force"), {"fields": ["enabled", "watching", "valid_from", "valid_until"]}),
-        (
-            _("Where it asks a person"),
-            {"fields": ["ask_decider", "ask_group", "ask_needed", "ask_seconds", _REGISTERED, _CHANGED]},
-        ),
+        (_("When it applies"), {"fields": ["enabled", "watching", "valid_from", "valid_until"]}),
+        (_("Approval"), {"fields": ["ask_decider", "ask_group", "ask_needed", "ask_seconds", _REGISTERED, _CHANGED]}),
     ]
 
     shown_name = column(_("name"), lambda row: mono(row.name), ordering="name")
@@ -127,14 +125,14 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
     def shown_effect(self, row: McpPolicyRule) -> SafeString:
         kind = {"deny": "bad", "ask": "warn", "allow": "good"}[row.effect]
         if row.watching:
-            return mark("wait", _t("%(effect)s (watches only)") % {"effect": row.get_effect_display()})
+            return mark("wait", _t("%(effect)s (log only)") % {"effect": row.get_effect_display()})
         return mark(kind, row.get_effect_display())
 
     @admin.display(description=_("in the last 10 000 calls"))
     def shown_decided(self, row: McpPolicyRule) -> str:
         if row.watching:
             said = _watched.get({}).get(row.name, {})
-            return _t("would deny %(deny)d, ask %(ask)d") % {"deny": said.get("deny", 0), "ask": said.get("ask", 0)}
+            return _t("would deny %(deny)d, ask for %(ask)d") % {"deny": said.get("deny", 0), "ask": said.get("ask", 0)}
         return _t("decided %(count)d") % {"count": _decided.get({}).get(row.name, 0)}
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -161,7 +159,7 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
 
     # What it would have done ---------------------------------------------------------------------------
 
-    @admin.display(description=_("in the newest calls on record"))
+    @admin.display(description=_("in the newest recorded calls"))
     def verdicts(self, row: McpPolicyRule) -> SafeString | str:
         known = row.__dict__  # a page asks for a field more than once
         if "_verdicts" not in known:
@@ -170,15 +168,20 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
         return said
 
     def preview_of(self, row: McpPolicyRule | None) -> SafeString | str:
-        return previewed(self._said_of(row))
+        said = self._said_of(row)
+        if row is not None and (unknown := row.unknown_names()):
+            names = clipped(", ".join(unknown), 300)
+            warned = mark("warn", _t("Nothing on this hub is named so: %(names)s") % {"names": names})
+            said = format_html('<p class="hub-below">{}</p>{}', warned, said)
+        return previewed(said)
 
     def _said_of(self, row: McpPolicyRule | None) -> SafeString | str:
         if row is None:
-            return _t("Fill in the rule without errors to see what it would have done.")
+            return _t("Correct the errors above to run the test.")
         rule = row.compiled()
         reads_arguments = rule.condition is not None and "args" in rule.condition.variables
         if reads_arguments and not _reads_bodies.get():
-            return _t("Your account may not read the bodies of calls, so not try conditions on them either.")
+            return _t("Your account can't read the bodies of calls, so it can't test conditions on them.")
         found = recorded.verdicts(rule)
         return render_to_string(
             "admin/hub/policy_verdicts.html",
@@ -212,7 +215,7 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
         return [view, *super().get_urls()]
 
     def bench_view(self, request: HttpRequest) -> HttpResponse:
-        """Show what each rule says of a call that is pasted. Makes no call and keeps nothing."""
+        """Show the verdict of each rule on a pasted call. Makes no call and keeps nothing."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         form = BenchForm(request.POST if request.method == "POST" else None)
@@ -229,7 +232,7 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
             "found": found,
             "rows": trying.shown(found.findings) if found is not None else [],
             "verdict": found and _verdict(found),
-            "title": _t("Test bench of rules"),
+            "title": _t("Call rule test bench"),
             "back": reverse("admin:tools_catalog_mcppolicyrule_changelist"),
         }
         return TemplateResponse(request, "admin/hub/policy_bench.html", context)
@@ -238,12 +241,12 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
         if enabled:
             return (
                 ngettext("Enable %(count)d rule?", "Enable %(count)d rules?", count),
-                _t("They decide about calls within a quarter of a second; those that watch only write down."),
+                _t("They take effect within 250 ms. Log-only rules take no action; their verdicts are recorded."),
                 ngettext("%(count)d rule enabled: %(names)s.", "%(count)d rules enabled: %(names)s.", count),
             )
         return (
             ngettext("Disable %(count)d rule?", "Disable %(count)d rules?", count),
-            _t("They decide nothing any more. A rule in force is switched off by a second person."),
+            _t("They stop deciding. Disabling a rule in force needs a second person."),
             ngettext("%(count)d rule disabled: %(names)s.", "%(count)d rules disabled: %(names)s.", count),
         )
 
@@ -282,7 +285,7 @@ def _verdict(found: trying.Tried) -> SafeString:
         case "deny":
             return mark("bad", _t("Denied"))
         case "ask":
-            return mark("warn", _t("A person is asked"))
+            return mark("warn", _t("Approval required"))
         case "allow":
             return mark("good", _t("Allowed by a rule"))
-    return mark("good", _t("No rule stops it"))
+    return mark("good", _t("No rule applies"))

@@ -34,7 +34,7 @@ class AuditBlockAdmin(IntegrityPage, UncountedAdmin):
     list_display = ["number", _SEALED, "row_count", "key_id", "shown_root"]
     fields = ["number", _SEALED, "first_position", "row_count", "key_id", "shown_root", "signature", "shown_header"]
     search_fields = ["=number"]
-    search_help_text = _("Number of a block")
+    search_help_text = _("Block number")
     ordering = ["-number"]
     actions = None
 
@@ -64,7 +64,7 @@ class FoundFilter(admin.SimpleListFilter):
     parameter_name = "found"
 
     def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, Any]]:
-        return [("wrong", _("Not as it was sealed")), ("good", _("As sealed"))]
+        return [("wrong", _("Changed since it was sealed")), ("good", _("As sealed"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
         if self.value() == "wrong":
@@ -83,7 +83,7 @@ class AuditVerificationAdmin(UncountedAdmin):
 
     shown_found = column(
         _("found"),
-        lambda each: mark("bad", _("Not as it was sealed")) if each.problem else mark("good", _("As sealed")),
+        lambda each: mark("bad", _("Changed since it was sealed")) if each.problem else mark("good", _("As sealed")),
     )
     shown_problem = column(_("problem"), lambda each: visible(each.problem) or "-")
 
@@ -151,7 +151,7 @@ class AuditHoldAdmin(RecordedAdmin):
             title=_t("Release the hold %(name)s?") % {"name": hold},
             items=[(hold.name, hold.reason)],
             explanation=_t(
-                "Retention may then remove the rows that the hold kept. A released hold cannot be set again."
+                "Retention can then remove the rows that the hold kept. A released hold cannot be restored."
             ),
             button=_t("Release"),
             back=page,
@@ -160,5 +160,5 @@ class AuditHoldAdmin(RecordedAdmin):
         if asked is not None:
             return asked
         hold.release(request.POST.get("reason", ""))
-        messages.success(request, _t("The hold is released."))
+        messages.success(request, _t("Hold released."))
         return redirect(page)

@@ -1,4 +1,4 @@
-"""The pages of quotas: rows with how full each is, and who is near what."""
+"""The pages of quotas: rows with their usage."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ class McpQuotaAdmin(CheckedForm, SwitchActions, RecordedAdmin):
         (_("How much"), {"fields": ["unit", "period", "soft_limit", "hard_limit"]}),
         (_("For whom"), {"fields": ["per", "person", "key", "group"]}),
         (_("Which calls"), {"fields": ["applies_to", "target", "provider"]}),
-        (_("When it is in force"), {"fields": ["enabled", _REGISTERED, _CHANGED]}),
+        (_("When it applies"), {"fields": ["enabled", _REGISTERED, _CHANGED]}),
     ]
 
     shown_name = column(_("name"), lambda row: mono(row.name), ordering="name")
-    shown_about = column(_("whose calls"), lambda row: clipped(row.about, 60) or _t("everybody's"))
+    shown_about = column(_("calls of"), lambda row: clipped(row.about, 60) or _t("everybody"))
     shown_where = column(_("applies to"), lambda row: _where(row), ordering="applies_to")
     shown_limit = column(_("limit"), lambda row: limit_words(row))
 
-    @admin.display(description=_("the fullest now"))
+    @admin.display(description=_("highest usage now"))
     def shown_fullest(self, row: McpQuota) -> SafeString | str:
         use = _fullest.get({}).get(row.name)
         return "-" if use is None else bar(use)
@@ -94,7 +94,7 @@ class McpQuotaAdmin(CheckedForm, SwitchActions, RecordedAdmin):
         is_loosening = isinstance(obj, McpQuota) and obj.enabled and guarding.needs_second_person()
         return may and not is_loosening  # switching it off is held back for a second person; removing it would not be
 
-    @detail_action(description=_("Who is near what"), url_path="usage", icon="data_usage")
+    @detail_action(description=_("Usage"), url_path="usage", icon="data_usage")
     def usage_page(self, request: HttpRequest) -> HttpResponse:
         """Show the sums of the windows that are open now, the fullest first."""
         if not self.has_view_permission(request):
@@ -102,7 +102,7 @@ class McpQuotaAdmin(CheckedForm, SwitchActions, RecordedAdmin):
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "title": _t("Who is near what"),
+            "title": _t("Usage"),
             "rows": [shown(use) for use in usage.uses()],
             "most": usage.MOST_SHOWN,
             "back": reverse("admin:invocations_mcpquota_changelist"),
@@ -113,27 +113,27 @@ class McpQuotaAdmin(CheckedForm, SwitchActions, RecordedAdmin):
         if enabled:
             return (
                 ngettext("Enable %(count)d quota?", "Enable %(count)d quotas?", count),
-                _t("They count within a quarter of a second, from what was counted in this window before."),
+                _t("They take effect within 250 ms and include the calls already counted in this window."),
                 ngettext("%(count)d quota enabled: %(names)s.", "%(count)d quotas enabled: %(names)s.", count),
             )
         return (
             ngettext("Disable %(count)d quota?", "Disable %(count)d quotas?", count),
-            _t("They count nothing and refuse nothing any more. A quota in force is switched off by a second person."),
+            _t("They stop counting and refusing. Disabling a quota in force needs a second person."),
             ngettext("%(count)d quota disabled: %(names)s.", "%(count)d quotas disabled: %(names)s.", count),
         )
 
 
 def limit_words(row: McpQuota) -> str:
-    """Give the limits of a quota in a line."""
+    """Return the limits of a quota in a line."""
     told = {"period": row.get_period_display().lower(), "unit": row.get_unit_display().lower()}
     limit = row.hard_limit or row.soft_limit or 0
-    words = _t("%(amount)s %(unit)s in each %(period)s") if row.unit == CALLS else _t("%(amount)s in each %(period)s")
+    words = _t("%(amount)s %(unit)s per %(period)s") if row.unit == CALLS else _t("%(amount)s per %(period)s")
     shown = words % {**told, "amount": amounts.shown(limit, row.unit)}
-    return shown if row.hard_limit is not None else _t("%(limit)s, warns only") % {"limit": shown}
+    return shown if row.hard_limit is not None else _t("%(limit)s, warning only") % {"limit": shown}
 
 
 def bar(use: QuotaUse) -> SafeString:
-    """Give how full a sum is, as a bar and in words."""
+    """Return how full a sum is, as a bar and in words."""
     return format_html(
         '{} {}<meter class="hub-share" min="0" max="100" value="{}" aria-hidden="true"></meter>',
         _t("%(share)d %%") % {"share": use.share},
@@ -153,7 +153,7 @@ def _subject(use: QuotaUse) -> str:
 
 
 def shown(use: QuotaUse) -> dict[str, object]:
-    """Give a sum as the console shows it."""
+    """Return a sum as the console shows it."""
     kind, word = _MARKS[use.state]
     return {
         "quota": use.quota,

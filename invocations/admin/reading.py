@@ -1,4 +1,4 @@
-"""Admin pages that show bodies: to who may read them, and only once the reading is on record."""
+"""Console pages with bodies: shown only with the permission, and once the reading is recorded."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ READ_BODIES = "invocations.read_bodies"
 
 
 def may_read_bodies(request: HttpRequest, *permissions: str) -> bool:
-    """Say whether bodies are shown: to who has one of the permissions, unless the reading could not be recorded."""
+    """Return whether bodies are shown: one of the permissions is required, and the reading must be recorded."""
     if hasattr(request, "_unrecorded"):
         return False
     return any(request.user.has_perm(each) for each in permissions or (READ_BODIES,))
 
 
 def body_block(value: object, name: str) -> SafeString:
-    """Give a body as a block, or say in words that it is no longer there."""
+    """Return a body as a block, or a sentence if it is erased."""
     if digest := digest_of(value):
-        return format_html("{}<br>{} {}", _t("Erased by retention."), _t("SHA-256 of what stood here:"), mono(digest))
+        return format_html(
+            "{}<br>{} {}", _t("Erased by retention."), _t("SHA-256 of the erased content:"), mono(digest)
+        )
     return json_block(value, name)
 
 
 class BodyColumns(ListPart):
-    """Columns that show bodies, for who may read them, and once the reading is on record."""
+    """Columns with bodies, shown with the permission once the reading is recorded."""
 
     def columns(self, page: HubAdmin, request: HttpRequest, usual: list[Column]) -> list[Column]:
         assert isinstance(page, RecordedReading)
@@ -54,12 +56,12 @@ class BodyColumns(ListPart):
 
 
 def hidden_words() -> str:
-    """Say in place of a body that it is hidden."""
-    return _t("Hidden: your account may not read arguments, results and errors of calls.")
+    """Return the sentence that replaces a hidden body."""
+    return _t("Hidden: your account can't read arguments, results and errors of calls.")
 
 
 class HiddenBodies(ListPart):
-    """Says above a list that columns with bodies are not shown; see `admin/hub/hidden_bodies.html`."""
+    """Displays a notice above a list whose body columns are hidden; see `admin/hub/hidden_bodies.html`."""
 
     def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
         assert isinstance(page, RecordedReading)
@@ -71,9 +73,9 @@ class RecordedReading(UncountedAdmin):
 
     parts: Sequence[ListPart] = (BodyColumns(),)
     bodies: tuple[str, ...] = ()
-    """What a row's page shows of bodies."""
+    """The bodies on a row's page."""
     body_columns: ClassVar[dict[str, str]] = {}
-    """What the list shows of them: column -> body."""
+    """The bodies in the list: column -> body."""
     read_permissions: tuple[str, ...] = (READ_BODIES,)
     """Each of them allows the reading."""
 
@@ -95,7 +97,10 @@ class RecordedReading(UncountedAdmin):
             request._unrecorded = True  # type: ignore[attr-defined]  # it lasts as long as the request
             messages.error(
                 request,
-                _("Reading bodies must be recorded in the audit, and that failed, so no bodies are shown. Try again."),
+                _(
+                    "Reading bodies must be recorded in the audit log, and that failed, so no bodies are shown. "
+                    "Try again."
+                ),
             )
             return False
         return True

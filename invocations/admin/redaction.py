@@ -1,4 +1,4 @@
-"""The pages of redaction rules, and a preview of what would be stored of a call."""
+"""The pages of redaction rules, and a preview of the stored form of a call."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -18,6 +19,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from invocations.redaction import load
 from invocations.redaction.bodies import StoredBodies
 from invocations.redaction.models import McpRedactionRule
+from sessions_app.history import guarding
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
@@ -59,7 +61,7 @@ class PreviewForm(forms.Form):
     def _object(self, name: str) -> dict[str, object] | None:
         value = self.cleaned_data[name]
         if value is not None and not isinstance(value, dict):
-            raise forms.ValidationError(_("Write one JSON object here."))
+            raise forms.ValidationError(_("Enter one JSON object."))
         return value
 
 
@@ -71,15 +73,20 @@ class McpRedactionRuleAdmin(RecordedAdmin):
     fieldsets = [(None, {"fields": ["kind", "place", "part", "tool_name", "enabled", "note"]})]
     actions_list = ["preview"]
 
-    shown_place = column(_("place"), lambda rule: mono(clipped(rule.place, 80)), ordering="place")
+    shown_place = column(_("location"), lambda rule: mono(clipped(rule.place, 80)), ordering="place")
     shown_tool = column(
-        _("tool"), lambda rule: mono(rule.tool_name) if rule.tool_name else _t("every tool"), ordering="tool_name"
+        _("tool"), lambda rule: mono(rule.tool_name) if rule.tool_name else _t("all tools"), ordering="tool_name"
     )
     shown_state = column(
         _("state"),
         lambda rule: mark("good", _("In force")) if rule.enabled else mark("off", _("Off")),
         ordering="enabled",
     )
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        may: bool = super().has_delete_permission(request, obj)
+        is_loosening = isinstance(obj, McpRedactionRule) and obj.enabled and guarding.needs_second_person()
+        return may and not is_loosening  # switching it off is held back for a second person; removing it would not be
 
     @detail_action(description=_("Preview"), url_path="preview", icon="preview")
     def preview(self, request: HttpRequest) -> HttpResponse:
@@ -90,7 +97,7 @@ class McpRedactionRuleAdmin(RecordedAdmin):
         return [view, *super().get_urls()]
 
     def preview_view(self, request: HttpRequest) -> HttpResponse:
-        """Show what would be stored of a call. Makes no call and stores nothing."""
+        """Show the stored form of a call. Makes no call and stores nothing."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         initial = {"tool": request.GET.get("tool", "")}
@@ -112,7 +119,7 @@ class McpRedactionRuleAdmin(RecordedAdmin):
 def _stored(
     tool: str, arguments: dict[str, Json], result: dict[str, Json] | None, message: str
 ) -> list[tuple[str, SafeString, list[str]]]:
-    """Give title, JSON and left-out places of each body that was written down."""
+    """Return title, JSON and left-out places of each body that was written down."""
     row = McpToolDefinition.objects.filter(name=tool).only("input_schema", "output_schema").first()
     definition = {} if row is None else {"inputSchema": row.input_schema, "outputSchema": row.output_schema}
     stored = StoredBodies(arguments, json.canonical(arguments), load.load().of(tool, definition))
@@ -131,6 +138,6 @@ def _stored(
         left_out = stored.left_out.get(name, {})
         notes = list(left_out.get("redacted", []))
         if "truncated" in left_out:
-            notes.append(_t("cut short: %(bytes)d bytes in all") % left_out)
+            notes.append(_t("truncated: %(bytes)d bytes in total") % left_out)
         shown.append((title, json_block(value.get("message", value) if name == "error" else value, title), notes))
     return shown

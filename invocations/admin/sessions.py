@@ -35,7 +35,7 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class TranscriptLine:
-    """One request, or what happened to the session itself; `link` leads to the record."""
+    """One request, or an event of the session itself; `link` leads to the record."""
 
     moment: datetime
     what: str
@@ -52,12 +52,12 @@ class SessionTranscript:
     first: int
     """The lowest sequence on the page; 0: it begins with the session."""
     last: int
-    """The highest one; what comes later is asked for after it."""
+    """The highest one; the page requests later ones after it."""
     has_later: bool
 
 
 def transcript(session: McpSession, *, after: int | None = None, before: int | None = None) -> SessionTranscript:
-    """Give a page: what follows a sequence, what precedes one, or the newest there is."""
+    """Return a page: the requests after a sequence, before one, or the newest."""
     rows = McpToolInvocation.objects.filter(session=session).defer("arguments", "result", "error")
     # Below this every row that will ever be is visible, so that none comes to light behind a page that was shown.
     upto = live.settling.look()
@@ -111,7 +111,7 @@ def _beginning(session: McpSession) -> list[TranscriptLine]:
 
 
 def _context(request: HttpRequest, session: McpSession) -> dict[str, object]:
-    """Give what the page of a session shows besides its fields."""
+    """Return the context of a session's page besides its fields."""
     if not request.user.has_perm(_SEES_CALLS):
         return {}
     after, before = _sequence(request, "after"), _sequence(request, "before")
@@ -119,7 +119,7 @@ def _context(request: HttpRequest, session: McpSession) -> dict[str, object]:
 
 
 def _sequence(request: HttpRequest, name: str) -> int | None:
-    """Read a place in the transcript from the address; what is none is left aside, as the lists do."""
+    """Read a position in the transcript from the address; invalid ones are ignored, as in lists."""
     word = request.GET.get(name, "")
     return int(word) if word.isascii() and word.isdecimal() and len(word) < 19 else None
 
@@ -128,7 +128,7 @@ sessions_admin.transcript = _context
 
 
 class SessionTranscripts(ListPart):
-    """Gives what a session did since, for the page that follows it."""
+    """Returns new requests of a session for the page that follows it."""
 
     def urls(self, page: HubAdmin) -> list[URLPattern]:
         view = page.admin_site.admin_view(partial(self.transcript_view, page))
@@ -141,7 +141,7 @@ class SessionTranscripts(ListPart):
         if session is None:
             raise Http404
         if after > _LARGEST:
-            return HttpResponseBadRequest(_t("Give the sequence of the last call that is shown."))
+            return HttpResponseBadRequest(_t("Enter the sequence number of the last call shown."))
         given = transcript(session, after=after)
         if after == 0:  # the beginning is on the page
             given = SessionTranscript(given.lines[len(_beginning(session)) :], 0, given.last, given.has_later)

@@ -1,4 +1,4 @@
-"""The pages of tasks: shown as they are, and what runs may be cancelled."""
+"""The read-only pages of tasks; running ones can be cancelled."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class McpTaskAdmin(RecordedReading):
     list_display_links = [_CREATED]
     filters = TASK_FILTERS
     search_fields = ["=task_id", "=invocation_id"]
-    search_help_text = _("Task id or invocation id")
+    search_help_text = _("Task ID or invocation ID")
     ordering = ["-id"]
     is_windowed = True
     actions = ["cancel_selected"]
@@ -61,13 +61,13 @@ class McpTaskAdmin(RecordedReading):
             (None, {"fields": ["shown_state", "shown_tool", "shown_message", "call"]}),
             (_t("Who"), {"fields": ["shown_caller", "protocol_version"]}),
             (_t("When"), {"fields": [_CREATED, _UPDATED, _FINISHED, _EXPIRES]}),
-            (_t("Ids"), {"fields": ["shown_task", "session_link", "shown_process"]}),
+            (_t("IDs"), {"fields": ["shown_task", "session_link", "shown_process"]}),
         ]
         if obj is not None and may_read_bodies(request):
             asked = ["input_requests", "input_responses"] if obj.input_requests else []
             outcome = [name for name in ("result", "error") if getattr(obj, name) is not None]
             if asked or outcome:
-                shown.insert(1, (_t("What it came to"), {"fields": [*asked, *outcome]}))
+                shown.insert(1, (_t("Outcome"), {"fields": [*asked, *outcome]}))
         return shown
 
     shown_state = column(_("state"), lambda task: mark(_MARKS[task.state], task.get_state_display()))
@@ -108,12 +108,12 @@ class McpTaskAdmin(RecordedReading):
             "cancel_selected",
             lambda count: ngettext("Cancel %(count)d task?", "Cancel %(count)d tasks?", count),
             _t(
-                "The tools are stopped where they run, their callers see that their tasks are cancelled, and the audit "
-                "records it. What a tool has done already stays done."
+                "The tools are stopped where they run, their callers see the tasks as cancelled, and the "
+                "audit log records it. Effects so far remain."
             ),
             _t("Cancel the tasks"),
             touched=running,
-            untouched=lambda others: ngettext("%(count)d is over already.", "%(count)d are over already.", others),
+            untouched=lambda others: ngettext("%(count)d had already ended.", "%(count)d had already ended.", others),
             danger=True,
         )
         if page is not None:
@@ -126,7 +126,7 @@ class McpTaskAdmin(RecordedReading):
 
 
 def link_of(invocation_id: str) -> SafeString | None:
-    """Give the way to the task that a call runs in; None for an ordinary call."""
+    """Return the way to the task that a call runs in; None for an ordinary call."""
     task = McpTask.objects.filter(invocation_id=invocation_id).only("task_id", "state").first()
     if task is None:
         return None

@@ -1,4 +1,4 @@
-"""Tells the catalogue's pages of calls."""
+"""Provides call figures to the catalogue's pages."""
 
 from __future__ import annotations
 

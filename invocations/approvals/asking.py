@@ -1,4 +1,4 @@
-"""What asks for a yes, and the rows of the question: asked once, attached to by retries, over when their time is."""
+"""Reasons to ask for approval, and the rows of requests: created once, joined by retries, expired in time."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ Status = McpApproval.Status
 
 
 def load_policies() -> dict[str, str]:
-    """Give what operators demand, by the tool's name."""
+    """Return the approval policy of each tool, by name."""
     return dict(McpToolApproval.objects.values_list("tool__name", "policy"))
 
 
 def is_demanded(tool: Tool, policies: Mapping[str, str], otherwise: str) -> bool:
-    """Say whether the operator wants calls of this tool approved. `otherwise`: where no row says it of the tool."""
+    """Return whether the operator wants calls of this tool approved. `otherwise`: the default for tools without a
+    row.
+    """
     policy = policies.get(tool.name) or otherwise
     if policy == DESTRUCTIVE:
         return tool.definition.get("annotations", {}).get("destructiveHint") is True
@@ -54,7 +56,7 @@ def is_demanded(tool: Tool, policies: Mapping[str, str], otherwise: str) -> bool
 
 
 def ask_of_tool(tool: Tool, configuration: Configuration, source: CallSource) -> Ask | None:
-    """Give what the tool's own setting asks for; None where its calls run at once."""
+    """Return the request of the tool's own setting; None if its calls run at once."""
     policies = configuration.approvals
     otherwise = settings.MCPHUB_APPROVAL if source.turn is None else settings.MCPHUB_CHAT_APPROVAL
     if not policies and otherwise == NEVER:
@@ -64,35 +66,43 @@ def ask_of_tool(tool: Tool, configuration: Configuration, source: CallSource) ->
 
 
 def demanded(by_rule: Ask | None, tool: Tool, configuration: Configuration, source: CallSource) -> Ask | None:
-    """Give what a call waits for, by the rules and by the tool's own setting; a rule demands no less than that."""
+    """Return the approval that a call needs by its rules and the tool's own setting; a rule demands no less than the
+    setting.
+    """
     own = ask_of_tool(tool, configuration, source)
     if by_rule is None or own is None:
         return by_rule or own
     return replace(by_rule, decider=ANOTHER)
 
 
-def is_enough(given: Ask, by_rule: Ask | None, asks: Ask | None) -> bool:
-    """Say whether a yes counts for a call as it is asked about by now: by a rule, and with the tool's own setting."""
+def may_demand(tool: Tool, configuration: Configuration) -> bool:
+    """Return whether the tool's own setting asks for a yes, of clients or of models."""
+    defaults = {settings.MCPHUB_APPROVAL, settings.MCPHUB_CHAT_APPROVAL}
+    return any(is_demanded(tool, configuration.approvals, otherwise) for otherwise in defaults)
+
+
+def is_enough(given: Ask, asks: Ask | None) -> bool:
+    """Return whether a yes counts for a call as it is asked about by now, by a rule and the tool's own setting."""
     if asks is None:
         return True  # what asked is gone
-    known = given.rule, given.version, given.since
-    if by_rule is not None and (by_rule.rule, by_rule.version, by_rule.since) != known:
+    is_by_rule = bool(asks.rule)
+    if is_by_rule and (asks.rule, asks.version, asks.since) != (given.rule, given.version, given.since):
         return False
     return given.decider == ANOTHER or asks.decider == CALLER
 
 
 def binding(tool: Tool, arguments: Mapping[str, Json], ask: Ask | None = None, *, is_task: bool = False) -> str:
-    """Give the fingerprint of one call of one version of a tool, and of the rule that asks.
+    """Return the fingerprint of one call of one tool as it is, and of the rule that asks.
 
     Keyed, so that no reader of rows can try guesses.
     """
     by_rule: list[Json] = [ask.rule, ask.version, ask.decider, ask.group, ask.needed] if ask is not None else []
     as_task: list[Json] = ["task"] if is_task else []
-    return secrets.fingerprint(json.canonical([tool.name, tool.digest, dict(arguments), *by_rule, *as_task]))
+    return secrets.fingerprint(json.canonical([tool.name, tool.effect, dict(arguments), *by_rule, *as_task]))
 
 
 def still_open(rows: QuerySet[McpApproval], now: datetime.datetime) -> QuerySet[McpApproval]:
-    """Give those of the calls that somebody can still decide."""
+    """Return those of the calls that somebody can still decide."""
     return rows.filter(is_open(now))
 
 
@@ -120,9 +130,9 @@ class Asked:
 
 
 def granted(asked: Asked) -> str:
-    """Give the approval that lets this caller call the tool for a time; empty where none does.
+    """Return the approval that lets this caller call the tool for a time; empty where none does.
 
-    What was decided about this very call comes first: edited arguments, or a no.
+    A decision about this very call comes first: edited arguments, or a denial.
     """
     deciders = {ANOTHER, asked.ask.decider}  # where another person is asked for, the caller's own yes is none
     rows = McpApproval.objects.filter(
@@ -130,7 +140,7 @@ def granted(asked: Asked) -> str:
         principal=asked.source.principal,
         tool_name=asked.tool.name,
         granted_until__gt=timezone.now(),
-        tool_digest=asked.tool.digest,
+        tool_digest=asked.tool.effect,
         rule=asked.ask.rule,
         rule_version=asked.ask.version,
         created_at__gte=_since(asked.ask),
@@ -145,7 +155,7 @@ def granted(asked: Asked) -> str:
 
 
 def _standing(asked: Asked, now: datetime.datetime) -> McpApproval | None:
-    """Give the question about this very call whose time is not over, decided or not."""
+    """Return the unexpired request about this very call, decided or not."""
     mine = McpApproval.objects.filter(principal=asked.source.principal, turn_id="", binding=asked.binding)
     row = mine.order_by("-created_at").first()
     if row is None or row.expires_at <= now or row.status == Status.EXPIRED:
@@ -158,7 +168,7 @@ def _since(ask: Ask) -> datetime.datetime:
 
 
 def attach(asked: Asked) -> McpApproval:
-    """Give the question about this call: the one that stands or was just settled, or a new one.
+    """Return the question about this call: the one that stands or was just settled, or a new one.
 
     Raises DuplicateRequest where the caller's idempotency key stands for another call, ServerBusy where too many wait.
     """
@@ -184,13 +194,13 @@ def attach(asked: Asked) -> McpApproval:
 
 
 def _end_former(rows: QuerySet[McpApproval], now: datetime.datetime) -> None:
-    """End a question whose time is over, or whose rule was deleted and registered anew: it would stand in the way."""
+    """End a request that has expired, or whose rule was deleted and created again: it would block the next one."""
     rows.filter(expires_at__gt=now).update(expires_at=now)
     expire(rows)
 
 
 def _made(mine: QuerySet[McpApproval], bound: str, key: str, now: datetime.datetime) -> McpApproval | None:
-    """Give the approval of a call that was made under this idempotency key, as long as the ledger knows of it."""
+    """Return the approval of a call that was made under this idempotency key, as long as the ledger knows of it."""
     since = now - datetime.timedelta(hours=settings.MCPHUB_IDEMPOTENCY_HOURS)
     made = mine.filter(binding=bound, status=Status.USED, idempotency=key, decided_at__gt=since)
     return made.order_by("-created_at").first()
@@ -223,7 +233,7 @@ def _create(asked: Asked, bound: str, key: str, now: datetime.datetime) -> McpAp
         tool_name=tool.name,
         workspace=recorded_in(source, tool.workspace),
         tool_version=tool.version,
-        tool_digest=tool.digest,
+        tool_digest=tool.effect,
         effects=effects_of(tool),
         arguments=asked.recorded,
         clear=records.apart(asked.recorded, asked.arguments, of=McpApproval.of(id_)),
@@ -256,7 +266,7 @@ def _create(asked: Asked, bound: str, key: str, now: datetime.datetime) -> McpAp
 
 
 def effects_of(tool: Tool) -> str:
-    """Say what the tool's annotations say of its effects."""
+    """Return the effects stated by the tool's annotations."""
     annotations = tool.definition.get("annotations", {})
     return ", ".join(words for name, words in _EFFECTS if annotations.get(name) is True)
 
@@ -297,7 +307,7 @@ def expire(rows: QuerySet[McpApproval]) -> int:
 
 
 def sweep() -> None:
-    """Record what has expired; forget clear text that nobody needs, and rows that have been over for long."""
+    """Record expirations; erase unneeded clear text, and delete old rows."""
     now = timezone.now()
     expire(McpApproval.objects.order_by("expires_at"))
     over = McpApproval.objects.filter(expires_at__lt=now).exclude(status=Status.PENDING)

@@ -15,17 +15,19 @@ from invocations.approvals import asking
 from invocations.approvals.models import McpApproval
 from invocations.redaction import records
 from invocations.redaction.records import RecordRedaction
-from sessions_app import bus
+from sessions_app import accountable, bus
+from sessions_app.accountable import Party
 from sessions_app.history import events
 from sessions_app.protocol import json, schemas
 from sessions_app.protocol.json import Json
 from tools_catalog import secrets
+from tools_catalog.catalog.snapshot import Catalog
 from tools_catalog.models import McpToolDefinition
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
 
-Why = Literal["own", "group", "twice", "expired", "decided", "arguments", "unread", "task"]
+Why = Literal["own", "group", "twice", "expired", "decided", "arguments", "unread", "task", "changed"]
 GRANT = datetime.timedelta(hours=1)
 GRANTS = ("", "hour", "session")
 LONGEST_REASON = 2000
@@ -41,7 +43,7 @@ class DecisionRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Who decides."""
+    """A person or credential that decides."""
 
     principal: str
     label: str
@@ -50,9 +52,12 @@ class Decider:
     groups: Collection[str] = ()
     is_caller: bool = False
     """The calling person, asked by their own client."""
+    is_superuser: bool = False
+    """Whoever may change everything alone: one yes is enough where nobody is known to answer for the caller."""
 
-    def is_who_asked(self, row: McpApproval) -> bool:
-        return self.principal == row.principal or bool(self.credential and self.credential == row.credential)
+    @property
+    def party(self) -> Party:
+        return Party(self.principal, self.credential)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,21 +72,24 @@ class Decision:
 
 
 def decider_of(user: User | AnonymousUser) -> Decider:
-    """Give a person, or a key of REST, as one who decides."""
+    """Return a person, or a REST key, as the decider."""
     actor = events.actor_of(user)
     key = getattr(user, "key", None)
     groups = set(user.groups.values_list("name", flat=True)) if isinstance(user, Model) else set()
-    return Decider(actor.principal, actor.label, f"key:{key.pk}" if key is not None else "", groups)
+    credential = key.credential if key is not None else ""
+    return Decider(actor.principal, actor.label, credential, groups, is_superuser=user.is_superuser)
 
 
 def decide(row: McpApproval, decision: Decision, who: Decider, record: RecordRedaction) -> McpApproval:
-    """Put a decision on record, and tell the workers. Raises DecisionRefused.
+    """Record a decision and notify the workers. Raises DecisionRefused.
 
     The same decision once more is taken for the first, so a click that is sent twice does no harm.
     """
     now = timezone.now()
     if row.status == McpApproval.Status.PENDING and row.expires_at > now:
         _check_right(row, decision, who)
+        if decision.approve:
+            _check_unchanged(row)
         fresh = _changed(row, decision, who, record, now)
         with transaction.atomic():
             changed = _open(row, now).filter(given=row.given).update(**fresh)
@@ -108,20 +116,43 @@ def _open(row: McpApproval, now: datetime.datetime) -> QuerySet[McpApproval]:
 def _check_right(row: McpApproval, decision: Decision, who: Decider) -> None:
     if not decision.approve:
         return  # a no is free to whoever may look at the question
-    if row.needs_another and (who.is_caller or who.is_who_asked(row)):
+    if row.needs_another and (who.is_caller or accountable.is_one_person(who.party, _asker(row))):
         raise DecisionRefused(
-            "own", f"Another person must approve the call of {row.tool_name}; who asked cannot, nor their own key."
+            "own",
+            f"Another person must approve the call of {row.tool_name}: whoever asked, or answers for the key or "
+            "service that asked, cannot.",
         )
     if row.group and row.group not in who.groups:
         raise DecisionRefused("group", f"Calls of {row.tool_name} are approved by the group {row.group}.")
-    if row.needed > 1 and who.principal in {principal for principal, _name in row.approvers}:
+    if any(accountable.is_one_person(who.party, Party(principal)) for principal, _name in row.approvers):
         raise DecisionRefused("twice", f"The call of {row.tool_name} needs two persons, and you have said yes.")
+
+
+def _check_unchanged(row: McpApproval) -> None:
+    """Refuse a yes to a call that could not be made: it is bound to the tool as it was asked for."""
+    if row.tool_digest and row.tool_digest != Catalog.effect_of(row.tool_name):
+        raise DecisionRefused(
+            "changed",
+            f"{row.tool_name} changed since {row.pk} was asked for: its definition, service, connection, account, "
+            "secrets or workspace. Deny it; the caller calls again and is asked anew.",
+        )
+
+
+def _asker(row: McpApproval) -> Party:
+    return Party(row.principal, row.credential)
+
+
+def _needed(row: McpApproval, who: Decider) -> int:
+    """Return how many people must say yes: two, or one superuser, where whoever asked may be the first of them."""
+    if who.is_superuser or not row.needs_another or accountable.behind(_asker(row)).is_known:
+        return row.needed
+    return max(row.needed, 2)
 
 
 def _changed(
     row: McpApproval, decision: Decision, who: Decider, record: RecordRedaction, now: datetime.datetime
 ) -> dict[str, object]:
-    """Give the columns that the decision changes."""
+    """Return the columns that the decision changes."""
     fresh: dict[str, object] = {"decided_by": who.label[:150], "reason": record.words(decision.reason)[:LONGEST_REASON]}
     if not decision.approve:
         over = {"clear": None, "edited_clear": None, "decided_at": now, "expires_at": now + asking.USABLE}
@@ -136,8 +167,9 @@ def _changed(
         fresh["edited_clear"] = records.apart(recorded, decision.arguments, of=f"{McpApproval.of(row.pk)} edited")
         given = []  # whoever said yes before meant other arguments
     given.append([who.principal, who.label])
-    fresh |= {"approvers": given, "given": len(given)}
-    if len(given) < row.needed:
+    needed = _needed(row, who)
+    fresh |= {"approvers": given, "given": len(given), "needed": needed}
+    if len(given) < needed:
         return fresh
     fresh |= {"status": McpApproval.Status.APPROVED, "decided_at": now, "expires_at": now + asking.USABLE}
     if decision.grant:
@@ -154,7 +186,7 @@ def _is_unchanged(row: McpApproval, arguments: dict[str, Json]) -> bool:
 
 
 def _checked(row: McpApproval, arguments: dict[str, Json], record: RecordRedaction) -> Json:
-    """Give edited arguments as they are recorded. Raises DecisionRefused."""
+    """Return edited arguments as they are recorded. Raises DecisionRefused."""
     tool = McpToolDefinition.objects.filter(name=row.tool_name).first()
     if tool is None:
         raise DecisionRefused("arguments", f"The tool {row.tool_name} is gone.")
@@ -190,7 +222,7 @@ def _tell(
 
 
 def difference(row: McpApproval) -> tuple[Json, McpApproval | None]:
-    """Give {path: [before, now]} between the last approved call of this tool by this caller and this one, and that
+    """Return {path: [before, now]} between the last approved call of this tool by this caller and this one, and that
     call; both as they are recorded."""
     rows = McpApproval.objects.filter(tool_name=row.tool_name, principal=row.principal, created_at__lt=row.created_at)
     last = rows.filter(status__in=["approved", "used"]).order_by("-decided_at").first()

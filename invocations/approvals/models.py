@@ -1,4 +1,4 @@
-"""Rows of calls that wait for a person's yes, and what operators demand of each tool."""
+"""Rows of calls that wait for approval, and the approval policy of each tool."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from sessions_app.workspaces.scope import OwnedQuerySet, RecordedInWorkspace
 
 
 class McpApproval(RecordedInWorkspace):
-    """A call that somebody must allow: these arguments, of this version of the tool, by this caller, once."""
+    """A call that somebody must allow: these arguments, of the tool as it was asked for, by this caller, once."""
 
     class Status(models.TextChoices):
-        PENDING = "pending", _("Waits")
+        PENDING = "pending", _("Waiting")
         APPROVED = "approved", _("Approved")
         DENIED = "denied", _("Denied")
         USED = "used", _("Called")
         EXPIRED = "expired", _("Expired")
 
     class Decider(models.TextChoices):
-        CALLER = "caller", _("Who calls")
+        CALLER = "caller", _("The caller")
         ANOTHER = "another", _("Another person")
 
-    id = models.CharField(_("id"), primary_key=True, max_length=40)
+    id = models.CharField(_("ID"), primary_key=True, max_length=40)
     principal = models.CharField(_("caller"), max_length=80, editable=False)
     credential = models.CharField(_("credential"), max_length=80, blank=True, editable=False)
     caller_label = models.CharField(_("key"), max_length=150, editable=False)
@@ -41,13 +41,14 @@ class McpApproval(RecordedInWorkspace):
     tool_name = models.CharField(_("tool"), max_length=256)
     tool_version = models.CharField(_("version"), max_length=100)
     tool_digest = models.CharField(_("digest"), max_length=80, blank=True, editable=False)
+    """Of the tool with everything that decides what its call does and where: `Tool.effect`."""
     workspace = models.CharField(_("workspace"), max_length=32, null=True, editable=False)  # noqa: DJ001 - as of calls
     effects = models.CharField(_("effects"), max_length=200, blank=True)
     arguments = JSONText(_("arguments"))
     clear = models.TextField(null=True, blank=True, editable=False)  # noqa: DJ001 - null: the row shows all
     """The arguments as the caller sent them, encrypted, as long as the call may still be made."""
     edited = JSONText(_("edited arguments"), null=True, default=None)
-    """What who approved made of the arguments; null: the call is made as it was asked for."""
+    """The approver's version of the arguments; null: the original ones are used."""
     edited_clear = models.TextField(null=True, blank=True, editable=False)  # noqa: DJ001 - as `clear`
     binding = models.CharField(
         _("fingerprint"), max_length=64, help_text=_("Of the tool, its definition, the arguments and the rule.")
@@ -55,22 +56,24 @@ class McpApproval(RecordedInWorkspace):
     idempotency = models.CharField(max_length=64, blank=True, editable=False)
     """Digest of the caller's idempotency key."""
     is_task = models.BooleanField(default=False, editable=False)
-    """It waits within a task, whose intent has the arguments as they were asked for."""
-    rule = models.CharField(_("rule"), max_length=100, blank=True, help_text=_("Empty: the tool's own setting asks."))
-    rule_version = models.PositiveIntegerField(_("version of the rule"), default=0)
-    words = models.TextField(_("what the rule says"), blank=True)
+    """It waits within a task, whose intent has the original arguments."""
+    rule = models.CharField(
+        _("rule"), max_length=100, blank=True, help_text=_("Leave blank: the tool's own setting decides.")
+    )
+    rule_version = models.PositiveIntegerField(_("rule version"), default=0)
+    words = models.TextField(_("rule's message"), blank=True)
     decider = models.CharField(
         _("who decides"),
         max_length=10,
         choices=Decider,
         default=Decider.ANOTHER,
-        help_text=_("Another person: who asked cannot approve."),
+        help_text=_("Must be approved by someone other than the requester."),
     )
-    group = models.CharField(_("group that decides"), max_length=150, blank=True)
+    group = models.CharField(_("approving group"), max_length=150, blank=True)
     needed = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
     given = models.PositiveSmallIntegerField(_("approvals given"), default=0)
     approvers = JSONText(_("approved by"), default=list)
-    """[principal, name] of each person who has said yes to the arguments as they stand now."""
+    """[principal, name] of each person who has approved the current arguments."""
     status = models.CharField(_("status"), max_length=10, choices=Status, default=Status.PENDING)
     reason = models.TextField(_("reason"), blank=True)
     decided_by = models.CharField(_("decided by"), max_length=150, blank=True)
@@ -79,11 +82,11 @@ class McpApproval(RecordedInWorkspace):
         _("granted until"),
         null=True,
         blank=True,
-        help_text=_("Until then the caller's calls of this tool need no yes."),
+        help_text=_("Until then, the caller's calls of this tool need no approval."),
     )
     granted_session = models.CharField(_("granted for the session"), max_length=64, blank=True, editable=False)
     invocation_id = models.CharField(_("invocation"), max_length=64, blank=True, editable=False)
-    created_at = models.DateTimeField(_("asked"))
+    created_at = models.DateTimeField(_("requested"))
     expires_at = models.DateTimeField(_("expires"))
 
     objects = OwnedQuerySet["McpApproval"].as_manager()
@@ -135,14 +138,14 @@ class McpApproval(RecordedInWorkspace):
         return self.decider == self.Decider.ANOTHER
 
     def asked(self) -> Json:
-        """Give the arguments as the caller sent them; once nobody can make the call, as they are recorded.
+        """Return the arguments as the caller sent them; once nobody can make the call, as they are recorded.
 
-        For the caller whose call it is, and for the call. Raises SecretError where the key is gone.
+        For the caller, and for the call. Raises SecretError where the key is gone.
         """
         return self.arguments if self.clear is None else records.unseal(self.clear, of=self.of(self.pk))
 
     def approved_arguments(self) -> Json:
-        """Give the arguments that the call is made with: edited, or as asked. Raises SecretError."""
+        """Return the arguments that the call is made with: edited, or as asked. Raises SecretError."""
         if self.edited is None:
             return self.asked()
         sealed = self.edited_clear
@@ -154,14 +157,14 @@ class McpApproval(RecordedInWorkspace):
 
 
 class McpToolApproval(GuardedModel):
-    """What an operator demands of a tool at every door. Clients and rules may demand more, never less."""
+    """The approval policy of a tool, for every endpoint. Clients and rules may demand more, never less."""
 
     GUARDED: ClassVar[dict[str, Any]] = {"policy": "always"}
 
     class Policy(models.TextChoices):
-        NEVER = "never", _("Runs at once")
-        DESTRUCTIVE = "destructive", _("Waits if it is marked destructive")
-        ALWAYS = "always", _("Waits for an approval")
+        NEVER = "never", _("Runs immediately")
+        DESTRUCTIVE = "destructive", _("Waits if marked destructive")
+        ALWAYS = "always", _("Waits for approval")
 
     tool = models.OneToOneField(
         "tools_catalog.McpToolDefinition", models.CASCADE, related_name="approval_policy", verbose_name=_("tool")

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from channels.db import database_sync_to_async
@@ -19,12 +19,14 @@ from invocations.approvals import asking, telling
 from invocations.approvals.asking import Asked
 from invocations.approvals.deciding import Decider, Decision, DecisionRefused, decide
 from invocations.approvals.models import McpApproval
-from invocations.call import policing
+from invocations.call.call import Call
 from invocations.call.context import CallContext, Suspended
-from invocations.call.running import Call, Stopped
+from invocations.call.running import Stopped
 from invocations.call_source import NULL_CHANNEL
+from invocations.configuration import Configuration
 from invocations.ledger.records import Key
 from invocations.redaction.records import RecordRedaction
+from invocations.stages import Answer, CommitPart, Place, Proceed, Refuse, Stage, StageAnswer
 from sessions_app.caller import Caller, caller_of_key
 from sessions_app.models import ApiKey
 from sessions_app.protocol import json
@@ -33,47 +35,20 @@ from sessions_app.protocol.json import Json
 from tools_catalog.call.base import ToolResult
 from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Elicited
+from tools_catalog.call.noted import NOTHING_NOTED, Noted
 from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.guardrails.guardrail import shown
 from tools_catalog.policy.ask import Ask
-from tools_catalog.policy.rules import ASK, NO_RULING, Ruling
 
 if TYPE_CHECKING:
     from invocations.calling import Calls
-    from invocations.exchange import CallExchange, CallRequest
+    from invocations.exchange import CallRequest
 
 _PATIENCE_SECONDS = 5
 """News of a decision comes over the change bus; so often it is looked for without."""
+_SHOWN_SECONDS = 5.0
+"""So long stages look at arguments that people are shown."""
 _SIGN_SECONDS = 10
-"""Between two signs of life to a client whose call is held."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approved:
-    """A call that waited, as it is made now."""
-
-    tool: Tool
-    ruling: Ruling
-    key: Key
-    """Claimed by the intent, so that the call is made once, whoever makes it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """What a call that wanted a yes goes on with."""
-
-    request: CallRequest
-    approval_id: str = ""
-    made: Approved | None = None
-    """None: a grant lets it run as it is, or it is not made now."""
-    wire: dict[str, Json] | None = None
-    """The result of a call that is not made now."""
-    recorded: dict[str, Json] | None = None
-
-    @property
-    def arguments(self) -> dict[str, Json]:
-        assert isinstance(self.request.arguments, dict)
-        return self.request.arguments
+"""Seconds between two signs of life to the client of a held call."""
 
 
 class Approvals:
@@ -85,6 +60,8 @@ class Approvals:
         self._held: Counter[str] = Counter()
         """By principal."""
         self._is_draining = False
+        self.stages = (_Demand(), _Wait(self), _WaitInTask(self))
+        self.uses = _Uses()
         self.outcomes: Counter[str] = Counter()
         """Of calls that asked, in this process: `asked`, `approved`, `denied`, `pending`, `granted`."""
 
@@ -105,55 +82,56 @@ class Approvals:
 
     # A call that is answered at its end ----------------------------------------------------------------
 
-    async def release(self, call: Call, request: CallRequest, exchange: CallExchange, ask: Ask) -> Release:
-        """Give what the call goes on with. Raises ApprovalDenied, Cancelled, ServerBusy, DuplicateRequest."""
-        asked = _asked(call, request, ask)
+    async def released(self, call: Call, ask: Ask) -> StageAnswer:
+        """Return the released call. Raises ApprovalDenied, Cancelled, ServerBusy, DuplicateRequest."""
+        asked = self._asked(call, ask)
         try:
             if await database_sync_to_async(asking.granted)(asked):
                 self.outcomes["granted"] += 1
-                return Release(request=request)
+                return Proceed(call)
             row = await database_sync_to_async(asking.attach)(asked)
         except DatabaseError as error:
             raise AuditUnavailable from error
         self.outcomes["asked"] += 1
         if row.status == McpApproval.Status.PENDING:
-            context = CallContext(exchange, call.tool.name, call.invocation_id, call, request, self._calls)
+            context = self._calls.execution.context(call)
             try:
                 row = await self._settled(call, context, row)
             except Suspended as suspended:
-                return Release(request=request, approval_id=row.pk, wire=suspended.wire, recorded=suspended.recorded)
+                return Answer(suspended.wire, suspended.recorded)
             finally:
                 context.close()
         if row.status in (McpApproval.Status.PENDING, McpApproval.Status.EXPIRED):
             self.outcomes["pending"] += 1
             wire = telling.pending(row)
-            return Release(request=request, approval_id=row.pk, wire=wire, recorded=wire)
+            return Answer(wire, wire)
         self._check(row)
         if row.edited is not None:
-            request = replace(request, arguments=await _arguments_of(row))
-        assert isinstance(request.arguments, dict)
-        tool, ruling = await self._judged(call, request, ask)
+            call = call.with_arguments(await _arguments_of(row))
+        fresh = await self._judged(call, ask)
         self.outcomes["approved"] += 1
-        made = Approved(tool=tool, ruling=ruling, key=_key_of(row, request))
-        return Release(request=request, approval_id=row.pk, made=made)
+        made = replace(call.of_tool(fresh.tool), approval_id=row.pk)
+        made.record.noted, made.record.key = fresh.record.noted, _key_of(row, call.request)
+        return Proceed(made)
 
     async def _settled(self, call: Call, context: CallContext, row: McpApproval) -> McpApproval:
         """Wait for the decision within bounds; give the row as it stands then. Raises Suspended, Cancelled."""
         seconds: float = settings.MCPHUB_APPROVAL_HOLD_SECONDS
         if _asks_caller(context, row):
-            call.deadline = float("inf")
+            call.work.deadline = float("inf")
             try:
-                return await call.run(self._answered_or_decided(call, context, row))
+                return await call.work.run(self._answered_or_decided(call, context, row))
             except Stopped as stopped:
                 if stopped.why == "asks":
                     raise context.suspended() from None
                 raise Cancelled from None
-        if context.channel is NULL_CHANNEL or not self._may_hold(call.principal):
+        principal = call.work.principal
+        if context.channel is NULL_CHANNEL or not self._may_hold(principal):
             return row
-        call.deadline = time.monotonic() + seconds
+        call.work.deadline = time.monotonic() + seconds
         try:
-            with self._holding(call.principal):
-                return await call.run(self._waited(context, row, seconds))
+            with self._holding(principal):
+                return await call.work.run(self._waited(context, row, seconds))
         except Stopped as stopped:
             if stopped.why == "timeout":
                 return row
@@ -174,11 +152,11 @@ class Approvals:
             await asyncio.gather(*ways, return_exceptions=True)
 
     async def _answered(self, call: Call, context: CallContext, row: McpApproval) -> McpApproval:
-        """Give the row as the calling person's answer leaves it. Who closes the form decides nothing."""
+        """Return the row as the calling person's answer leaves it. Closing the form decides nothing."""
         key = telling.question_key(row)
         try:
             # The question is kept, in the call's row and among the events of its session.
-            arguments = shown(call.tool.guardrails, await _arguments_of(row))
+            arguments = self._shown(call, await _arguments_of(row))
             given: Elicited = (await context.input.ask({key: telling.form(row, arguments)}))[key]
         except AskFailed:
             return row
@@ -186,8 +164,9 @@ class Approvals:
             return row
         is_yes = given.accepted and given.content.get("approve") is True
         reason = "" if is_yes else str(given.content.get("reason", "")) or "The person who calls said no."
-        who = Decider(call.principal, call.source.caller_label, call.source.caller.credential, is_caller=True)
-        record = RecordRedaction(call.configuration.redaction)
+        source = call.exchange.source
+        who = Decider(source.principal, source.caller_label, source.caller.credential, is_caller=True)
+        record = RecordRedaction(call.exchange.configuration.redaction)
         try:
             return await database_sync_to_async(decide)(row, Decision(approve=is_yes, reason=reason), who, record)
         except DecisionRefused:  # an operator was first
@@ -247,19 +226,17 @@ class Approvals:
             self.outcomes["denied"] += 1
             raise telling.denied(row)
 
-    async def _judged(self, call: Call, request: CallRequest, ask: Ask) -> tuple[Tool, Ruling]:
-        """Give the tool, and what the rules say, at the moment in which a call that waited is made.
+    async def _judged(self, call: Call, ask: Ask) -> Call:
+        """Return the call as rules and settings see it at the moment in which it is made, after it waited.
 
-        Raises ToolNotFound or Forbidden where the caller has lost it, PolicyDenied where a rule says no by now,
-        ApprovalDenied where the tool or the rule that asks is another one.
+        Raises ToolNotFound or Forbidden if the caller has lost it, PolicyDenied if a rule denies it now,
+        ApprovalDenied if the tool, where it sends its calls or the asking rule is another one.
         """
         try:
-            caller = await database_sync_to_async(_caller_now)(call.source.caller)
+            caller = await database_sync_to_async(_caller_now)(call.exchange.source.caller)
         except DatabaseError as error:
             raise AuditUnavailable from error
         caller.need("tools:call")
-        arguments, source = request.arguments, replace(call.source, caller=caller)
-        assert isinstance(arguments, dict)
         configuration = self._calls.current()
         tool = configuration.catalog.find(call.tool.name, caller)
         if tool.digest != call.tool.digest:
@@ -267,83 +244,161 @@ class Approvals:
                 f"The tool {tool.name} changed while the call waited for its approval, so it was not called. Look at "
                 "its definition and call again."
             )
-        ruling = NO_RULING
-        if tool.policy is not None:
-            ruling = await self._calls.policing.ruling(tool, source, arguments, json.canonical(arguments))
-        if (refusal := policing.refusal(ruling)) is not None:
-            raise refusal
-        by_rule = asks = (ruling.ask or Ask()) if ruling.effect == ASK else None
-        if not request.is_approved:
-            asks = asking.demanded(by_rule, tool, configuration, source)
-        if not asking.is_enough(ask, by_rule, asks):
+        if tool.effect != call.tool.effect:
+            raise ApprovalDenied(
+                f"Where {tool.name} sends its calls changed while this one waited for its approval: its service, "
+                "connection, account, secrets or workspace. It was not called. Call again: it is asked anew."
+            )
+        source = replace(call.exchange.source, caller=caller)
+        exchange = replace(call.exchange, source=source, configuration=configuration)
+        anew = replace(call, exchange=exchange, ask=None).of_tool(tool)
+        anew.record.noted = NOTHING_NOTED
+        fresh = await self._calls.decided_again(anew, Place.RULES, Place.DEMAND)
+        if not asking.is_enough(ask, fresh.ask):
             raise ApprovalDenied(
                 f"The rules about calls of {tool.name} changed while the call waited for its approval, so it was not "
                 "called. Call again: it is asked anew."
             )
-        return tool, ruling
-
-    async def note_use(self, approval_id: str, invocation_id: str) -> None:
-        """Write which invocation an approval led to. The intent's key is the truth; this is for those who look."""
-        with contextlib.suppress(DatabaseError):
-            await database_sync_to_async(asking.use)(approval_id, invocation_id)
-
-    async def keep(self, approval_id: str) -> None:
-        """Let an approval last as long as the answers are awaited with which its call goes on."""
-        with contextlib.suppress(DatabaseError):  # then the answers ask anew
-            await database_sync_to_async(asking.keep)(approval_id)
+        return fresh
 
     # A call that is, or may become, a task -------------------------------------------------------------
 
-    def gated(self, call: Call, request: CallRequest, ask: Ask) -> Tool:
-        """Give the tool of a call that its client can follow as a task: it waits there."""
-        return replace(call.tool, backend=_Gate(self, call, request, ask))
+    def gated(self, call: Call, ask: Ask) -> Call:
+        """Return a call that its client can follow as a task, and that waits there."""
+        return replace(call, tool=replace(call.tool, backend=_Gate(self, call, ask)))
 
-    async def wait_in_task(self, call: Call, context: CallContext, request: CallRequest, ask: Ask) -> dict[str, Json]:
-        """Give the arguments to call with, however long the decision takes. Raises ApprovalDenied."""
-        asked = replace(_asked(call, request, ask), is_task=True)
+    async def wait_in_task(self, call: Call, context: CallContext, ask: Ask) -> dict[str, Json]:
+        """Return the arguments to call with, however long the decision takes. Raises ApprovalDenied."""
+        asked = replace(self._asked(call, ask), is_task=True)
         if await database_sync_to_async(asking.granted)(asked):
             return asked.arguments
         row = await database_sync_to_async(asking.attach)(asked)
         self.outcomes["asked"] += 1
         if row.status == McpApproval.Status.PENDING:
-            with call.waiting_for_client():
+            with call.work.waiting_for_client():
                 if _asks_caller(context, row):
                     row = await self._answered_or_decided(call, context, row)
                 if row.status == McpApproval.Status.PENDING:
                     row = await self._waited(context, row, ask.seconds)
         self._check(row)
+        if row.status != McpApproval.Status.APPROVED:  # it is not made: no rule of this moment is asked about it
+            raise _is_over(row)
         arguments = await _arguments_of(row)
         try:
-            _tool, ruling = await self._judged(call, replace(request, arguments=arguments), ask)
+            fresh = await self._judged(call.with_arguments(arguments), ask)
         except HubError as error:
-            if isinstance(error.ruling, Ruling):
-                call.ruling = error.ruling  # its row says which rule refuses it by now
+            if isinstance(error.noted, Noted):
+                call.record.note(error.noted)  # its row says which rule refuses it by now
             raise
         if not await database_sync_to_async(asking.claim)(row.pk, call.invocation_id):
-            raise ApprovalDenied(
-                f"The approval {row.pk} is over or was used, so the tool was not called. Call again to ask anew.",
-                approvalId=row.pk,
-            )
-        call.ruling = ruling  # of a call that is made; the row of one that is not names the rule that asked
+            raise _is_over(row)
+        # Of a call that is made; the row of one that is not names the rule that asked.
+        call.record.noted = replace(fresh.record.noted, guardrails=call.record.noted.guardrails)
         self.outcomes["approved"] += 1
         return arguments
 
     async def guarded(self, call: Call, arguments: dict[str, Json]) -> dict[str, Json]:
-        """Give arguments that somebody edited as guardrails let them go on. Raises what refuses them."""
-        return await self._calls.guarding.arguments(call, arguments)
+        """Return arguments that somebody edited as later stages let them go on. Raises the refusal."""
+        edited = call.with_arguments(arguments)
+        try:
+            return (await self._calls.decided_again(edited, Place.ON_ARGUMENTS)).arguments
+        finally:
+            call.record.note(edited.record.noted)
+
+    def _asked(self, call: Call, ask: Ask) -> Asked:
+        stored, request = call.record.stored, call.request
+        recorded = call.arguments if stored is None else json.loads_stored(stored.arguments)
+        return Asked(
+            source=call.exchange.source,
+            tool=call.tool,
+            ask=ask,
+            arguments=call.arguments,
+            recorded=self._shown(call, recorded),
+            idempotency_key=request.idempotency_key,
+        )
+
+    def _shown(self, call: Call, arguments: Json) -> Json:
+        """Return arguments as approvers see them."""
+        configuration = call.exchange.configuration
+        return self._calls.stages.shown(call.tool, configuration, arguments, _SHOWN_SECONDS)
+
+
+class _Demand(Stage):
+    """Adds the request of the tool's own setting."""
+
+    place = Place.DEMAND
+
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
+        return asking.may_demand(tool, configuration)
+
+    async def decide(self, call: Call) -> StageAnswer:
+        if call.request.is_approved:
+            return Proceed(call)
+        ask = asking.demanded(call.ask, call.tool, call.exchange.configuration, call.exchange.source)
+        return Proceed(call if ask is call.ask else replace(call, ask=ask))
+
+
+class _Wait(Stage):
+    """Has a call wait for its yes, where a stage before asks for one."""
+
+    place = Place.APPROVAL
+
+    def __init__(self, approvals: Approvals) -> None:
+        self._approvals = approvals
+
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
+        return any(stage.place in (Place.RULES, Place.DEMAND) for stage in before)
+
+    async def decide(self, call: Call) -> StageAnswer:
+        if call.ask is None or call.request.runner is not None:
+            return Proceed(call)
+        try:
+            return await self._approvals.released(call, call.ask)
+        except HubError as error:
+            return Refuse(error, may_repeat=False)  # a call that waits is told from its repeats by its approval
+
+
+class _WaitInTask(_Wait):
+    """Has a task wait for its yes where its client can follow it."""
+
+    place = Place.APPROVAL_IN_TASK
+
+    async def decide(self, call: Call) -> StageAnswer:
+        if call.ask is None or call.request.runner is None:
+            return Proceed(call)
+        return Proceed(self._approvals.gated(call, call.ask))
+
+
+class _Uses(CommitPart):
+    """Writes which call an approval led to."""
+
+    def concerns(self, tool: Tool, configuration: Configuration) -> bool:
+        return tool.policy is not None or asking.may_demand(tool, configuration)
+
+    async def intended(self, call: Call) -> None:
+        """Write the invocation. The intent's key decides; this status is for display."""
+        if call.approval_id:
+            with contextlib.suppress(DatabaseError):
+                await database_sync_to_async(asking.use)(call.approval_id, call.invocation_id)
+
+    async def ended(self, call: Call, wire: Mapping[str, Json] | None) -> None:
+        """Let an approval last as long as the answers are awaited with which its call goes on."""
+        if call.approval_id and wire is not None and wire.get("resultType") == "input_required":
+            with contextlib.suppress(DatabaseError):  # then the answers ask anew
+                await database_sync_to_async(asking.keep)(call.approval_id)
 
 
 class _Gate:
-    """A backend that runs another one once somebody has said yes."""
+    """A backend that runs another one after an approval."""
 
-    def __init__(self, approvals: Approvals, call: Call, request: CallRequest, ask: Ask) -> None:
-        self._approvals, self._call, self._request, self._ask = approvals, call, request, ask
+    def __init__(self, approvals: Approvals, call: Call, ask: Ask) -> None:
+        self._approvals, self._call, self._ask = approvals, call, ask
         self._backend = call.tool.backend
 
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         assert isinstance(context, CallContext)
-        made = await self._approvals.wait_in_task(self._call, context, self._request, self._ask)
-        if made != self._request.arguments:
+        made = await self._approvals.wait_in_task(self._call, context, self._ask)
+        if made != self._call.arguments:
             made = await self._approvals.guarded(self._call, made)
         result: ToolResult = await self._backend.call(made, context)
         return result
@@ -353,7 +408,7 @@ class _Gate:
 
 
 def _caller_now(caller: Caller) -> Caller:
-    """Give a caller with the rights of this moment. Groups that a token's claims give last as long as the token."""
+    """Return a caller with the rights of this moment. Groups that a token's claims give last as long as the token."""
     if caller.key_id is not None:
         key = ApiKey.objects.filter(pk=caller.key_id).first()
         return caller_of_key(key) if key is not None else replace(caller, scopes=frozenset(), sources={})
@@ -364,7 +419,8 @@ def _caller_now(caller: Caller) -> Caller:
 
 
 def _key_of(row: McpApproval, request: CallRequest) -> Key:
-    """Give what is claimed once under an approval: the call, and then each round of one that asked its client.
+    """Return the key that is claimed once under an approval: the call, then each round of a call that asked its
+    client.
 
     The state names the round, whatever the answers are: other answers to it are refused as another request.
     """
@@ -375,23 +431,15 @@ def _key_of(row: McpApproval, request: CallRequest) -> Key:
 
 
 def _asks_caller(context: CallContext, row: McpApproval) -> bool:
-    """Say whether the calling person is asked by their client: they may decide, and their yes is still wanted."""
+    """Return whether the calling person is asked by their client: they may decide, and their yes is still wanted."""
     has_said = any(principal == context.source.principal for principal, _name in row.approvers)
     return not (row.needs_another or row.group or has_said) and context.input.can_ask(telling.form(row, {}))
 
 
-def _asked(call: Call, request: CallRequest, ask: Ask) -> Asked:
-    arguments = request.arguments
-    assert isinstance(arguments, dict)
-    recorded = arguments if call.stored is None else json.loads_stored(call.stored.arguments)
-    recorded = shown(call.tool.guardrails, recorded)
-    return Asked(
-        source=call.source,
-        tool=call.tool,
-        ask=ask,
-        arguments=arguments,
-        recorded=recorded,
-        idempotency_key=request.idempotency_key,
+def _is_over(row: McpApproval) -> ApprovalDenied:
+    return ApprovalDenied(
+        f"The approval {row.pk} is over or was used, so the tool was not called. Call again to ask anew.",
+        approvalId=row.pk,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a client is told of a call that waits: the form for the calling person, the pending result, the no."""
+"""The client's view of a waiting call: the form for the caller, the pending result, the denial."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _SHOWN = 2000
 
 
 def question_key(row: McpApproval) -> str:
-    """Give the key of the question about one approval, so that an answer to another one, or a foreseen one, is none."""
+    """Return the key of the question about one approval, so that an answer to another one, or a foreseen one, is
+    none.
+    """
     return f"{QUESTION}_{row.pk.removeprefix('appr_')}"
 
 
@@ -50,13 +52,15 @@ def denied(row: McpApproval) -> HubError:
 
 
 def address_of(approval_id: str) -> str:
-    """Give where a person decides."""
+    """Return where a person decides."""
     page = reverse("admin:invocations_mcpapproval_change", args=[quote(approval_id)])
     return f"{settings.MCPHUB_PUBLIC_URL.rstrip('/')}{page}"
 
 
 def pending(row: McpApproval) -> dict[str, Json]:
-    """Give the result of a call that waits for its yes: no error, so that models wait in place of trying otherwise."""
+    """Return the result of a call that waits for its yes: no error, so that models wait in place of trying
+    otherwise.
+    """
     who = "another person" if row.needs_another else "the calling person"
     text = (
         f"Not run yet: this call of {row.tool_name} waits until {who} approves it (approval {row.pk}, until "

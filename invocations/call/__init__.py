@@ -1,1 +1,1 @@
-"""What a call under way is made of: its deadline, what its tool may ask, its refusal, the answer to its repeat."""
+"""The parts of a running call: its deadline, its tool's questions, its refusal, the answer to a repeat."""

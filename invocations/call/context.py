@@ -10,14 +10,17 @@ from invocations.call.questions import Question, Unrecorded, question_of
 from invocations.call.running import Work
 from sessions_app.protocol import revisions, shapes
 from sessions_app.protocol.errors import AskFailed, Cancelled, UrlElicitationRequired
+from sessions_app.workspaces.scope import of_caller
 from tools_catalog.call import addresses
 from tools_catalog.call.base import Json
-from tools_catalog.call.context import NO_TASK, CallInfo, TaskControl
+from tools_catalog.call.context import NO_TASK, CallInfo, Permissions, TaskControl
 from tools_catalog.call.input_requests import Elicited, InputRequest, Url
 
 if TYPE_CHECKING:
-    from invocations.calling import Calls
+    from invocations.call.committing import Commits
     from invocations.exchange import CallExchange, CallRequest
+    from invocations.ledger.rows import Recorded
+    from invocations.stages import Stages
     from invocations.tasks.background_call import BackgroundCall
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -31,18 +34,19 @@ class InputRequester(Protocol):
     """The name that the client brings back with its responses; None where the call waits for them itself."""
 
     async def ask(self, call: CallInput, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
-        """Give the responses by key; raise AskFailed or MissingClientCapability, or give the call up for now by
+        """Return the responses by key; raise AskFailed or MissingClientCapability, or give the call up for now by
         `call.suspend()`."""
         ...
 
     def suspended(self, invocation_id: str) -> Suspended:
-        """Say what a call that was given up is answered with."""
+        """Return the answer of a cancelled call."""
         ...
 
 
 class Suspended(Exception):
-    """The call ended without a result, because its client must answer first. `wire` is what the client gets,
-    `recorded` what the audit keeps of it."""
+    """The call ended without a result, because its client must answer first. `wire` is the client's result,
+    `recorded` the audit's copy of it.
+    """
 
     def __init__(self, wire: dict[str, Json], recorded: dict[str, Json]) -> None:
         super().__init__("input required")
@@ -58,15 +62,17 @@ class CallContext:
         "_input",
         "_notifier",
         "background",
-        "calls",
         "channel",
+        "commits",
         "invocation_id",
         "is_open",
         "log_level",
         "make_requester",
         "meta",
         "progress_token",
+        "record",
         "source",
+        "stages",
         "tool_name",
         "work",
     )
@@ -78,16 +84,20 @@ class CallContext:
         invocation_id: str,
         work: Work,
         request: CallRequest | None = None,
-        calls: Calls | None = None,
+        record: Recorded | None = None,
+        commits: Commits | None = None,
+        stages: Stages | None = None,
     ) -> None:
-        """`request`: of a call, or of something that may ask its client like one. `calls` records what it asks."""
-        self.calls = calls
+        """`request`: of a call, or of something that may ask its client like one. `commits` takes its questions."""
+        self.record = record
+        self.stages = stages
+        self.commits = commits
         self.source = exchange.source
         self.tool_name = tool_name
         self.invocation_id = invocation_id
         self.work = work
         self.channel = exchange.channel
-        """How the client is told of anything now; a call that becomes a task changes it."""
+        """The channel to the client at this moment; a call that becomes a task changes it."""
         self.progress_token = exchange.progress_token
         self.log_level = exchange.log_level
         self.meta = None if request is None else request.meta
@@ -109,6 +119,7 @@ class CallContext:
                 caller_label=caller.label,
                 caller_principal=caller.principal,
                 caller_scopes=caller.scopes,
+                caller_workspace=of_caller(caller),
                 client_capabilities=self.source.client_capabilities,
                 meta=self.meta,
                 log_level=self.log_level if self.log_level in LOG_LEVELS else None,
@@ -139,8 +150,17 @@ class CallContext:
     def task(self) -> TaskControl:
         return self.background or NO_TASK
 
+    @property
+    def permissions(self) -> Permissions:
+        # Imported here: rules, quotas and approvals stand above what runs one call.
+        from invocations.call.checking import CallerPermissions
+
+        assert self.record is not None
+        assert self.stages is not None
+        return CallerPermissions(self.source, self.record.configuration, self.stages)
+
     def suspended(self) -> Suspended:
-        """Say what the call is answered with that was given up until its client has answered."""
+        """Return the answer of a call that was suspended until its client has answered."""
         return self.input.suspended()
 
     def close(self) -> None:
@@ -160,7 +180,9 @@ class CallNotifier:
         self._log_from = LOG_LEVELS.index(call.log_level) if call.log_level in LOG_LEVELS else len(LOG_LEVELS)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Send `notifications/progress`, if the client gave a token. What does not rise is left out (MCP, Progress)."""
+        """Send `notifications/progress`, if the client gave a token. Progress that does not increase is dropped (MCP,
+        Progress).
+        """
         call = self._call
         if call.background is not None and message and call.is_open:
             await call.background.note(message)
@@ -244,8 +266,8 @@ class CallInput:
             self._asking.discard(task)
 
     def question(self, method: str, params: Mapping[str, Json]) -> Question | Unrecorded:
-        """Give the record of a question, with the params that the client gets."""
-        return question_of(self._call.calls, self._call.work, method, params)
+        """Return the record of a question, with the params that the client gets."""
+        return question_of(self._call.commits, self._call.record, method, params)
 
     async def require(self, wanted: Mapping[str, Url]) -> NoReturn:
         if all(map(self.can_ask, wanted.values())) and self._revision.url_elicitation_error:
@@ -284,9 +306,9 @@ class CallInput:
         return True
 
     async def suspend(self) -> NoReturn:
-        """Give the call up until the client has answered: the tool is cancelled and never comes back from here.
+        """Return the call up until the client has answered: the tool is cancelled and never comes back from here.
 
-        Not at once, so that what the tool asks side by side is asked in one round.
+        Not at once, so that parallel questions of the tool share a round.
         """
         loop = asyncio.get_running_loop()
         if self._suspending is None:

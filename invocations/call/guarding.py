@@ -1,7 +1,7 @@
-"""What guardrails do to the arguments and results of calls, and the record of it.
+"""The effect of guardrails on arguments and results of calls, and its record.
 
-The record says which guardrail acted, in which version, with which action, and how often which kind was found. It never
-says what was found.
+The record names the guardrail, its version and action, and the number of findings by kind. It never contains the
+findings themselves.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from invocations.call.call import Call
 from invocations.call.judging import Judge
-from invocations.call.running import Call, Read
+from invocations.configuration import Configuration
+from invocations.ledger.rows import Recorded
+from invocations.stages import Place, Proceed, Refuse, ResultStage, Stage, StageAnswer
+from invocations.subject import PROMPTS_GET, RESOURCES_READ, RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import Cancelled, GuardrailFailed, GuardrailRefused, HubError, ServerBusy
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.threads import ToolThreads
 from tools_catalog.call.base import NOTHING
+from tools_catalog.call.noted import Noted
+from tools_catalog.catalog.snapshot import Tool
 from tools_catalog.guardrails.guardrail import (
     ARGUMENTS,
     MASK,
@@ -31,7 +37,7 @@ from tools_catalog.guardrails.guardrail import (
     GuardedCall,
     Guardrail,
     GuardrailFinding,
-    ToolGuardrails,
+    shown,
 )
 from tools_catalog.guardrails.scanning import Scan, Scanner
 
@@ -50,22 +56,21 @@ NEEDED_ARGUMENTS = (
     "A guardrail of this hub masks a part of the arguments, and without it they do not fit the tool's input schema, so "
     "the tool was not called. Leave out what must not be sent."
 )
-NEEDED_RESULT = (
-    "A guardrail of this hub masks a part of the result, and without it the result breaks its output schema."
-)
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedValue:
-    """What guardrails made of a value."""
+    """A value after guardrails."""
 
     value: Json
     said: str | None = None
     refusal: HubError | None = None
 
 
-class Guarding:
-    """Asks the guardrails of a call, one after the other. One a process."""
+class Guarding(Stage):
+    """Asks the guardrails of a call, one after the other: of its arguments, and of its result. One a process."""
+
+    place = Place.ON_ARGUMENTS
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -77,69 +82,42 @@ class Guarding:
     def stop(self) -> None:
         self._threads.close()
 
-    async def arguments(self, call: Call, arguments: dict[str, Json]) -> dict[str, Json]:
-        """Give the arguments as guardrails let them go on, and note in the call what they did. Raises what refuses."""
-        if call.tool.guardrails is None:
-            return arguments
-        text = json.canonical(arguments)
-        looked = await self.look(call.tool.guardrails.arguments, arguments, text, _facts(call, ARGUMENTS))
-        call.guarded = _both(call.guarded, looked.said)
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
+        return tool.guardrails is not None and bool(tool.guardrails.arguments)
+
+    async def decide(self, call: Call) -> StageAnswer:
+        """Continue the call with the arguments that guardrails leave."""
+        guardrails = call.tool.guardrails
+        assert guardrails is not None
+        looked = await self.look(guardrails.arguments, call.arguments, call.text, _facts(call.record, ARGUMENTS))
+        _note(call.record, looked.said)
         if looked.refusal is not None:
-            raise looked.refusal
+            return Refuse(looked.refusal)
         masked: dict[str, Json] = looked.value
-        if masked is arguments:
-            return arguments
-        text = json.canonical(masked)
+        if masked is call.arguments:
+            return Proceed(call)
+        if not await self._fits(call, json.canonical(masked), masked):
+            return Refuse(GuardrailRefused(NEEDED_ARGUMENTS))
+        made = call.with_arguments(masked)
+        key = made.record.key
+        if key is not None and not made.approval_id:
+            # Of what was masked a keyed digest shows whether it is the same; a plain one could be guessed at.
+            kept = call.exchange.configuration.redaction.tag(call.arguments)
+            made.record.key = (key[0], key[1], json.digest(f"{call.tool.name}\n{kept}"))
+        return Proceed(made)
+
+    async def _fits(self, call: Call, text: str, masked: dict[str, Json]) -> bool:
         if call.tool.arguments.may_hold(text):
-            fits = await self._judge.wrong(call.tool.arguments, text, call.principal) is None
-        else:
-            fits = call.tool.arguments.is_valid(masked)
-        if not fits:
-            raise GuardrailRefused(NEEDED_ARGUMENTS)
-        return masked
+            return await self._judge.wrong(call.tool.arguments, text, call.work.principal) is None
+        return call.tool.arguments.is_valid(masked)
 
-    async def result(
-        self, call: Call | Read, guardrails: ToolGuardrails, value: dict[str, Json], text: str
-    ) -> tuple[dict[str, Json], str]:
-        """Give a result as guardrails let it go on, with its canonical JSON, and note in the call what they did.
-
-        Raises what withholds it; Cancelled where the request is cancelled, which passes on once that is on record.
-        """
-        try:
-            looked = await self.look(guardrails.result, value, text, _facts(call, RESULT))
-        except asyncio.CancelledError:
-            raise Cancelled from None
-        call.guarded = _both(call.guarded, looked.said)
-        if looked.refusal is not None:
-            raise looked.refusal
-        return (value, text) if looked.value is value else (looked.value, json.canonical(looked.value))
-
-    async def failure(
-        self, call: Call, failure: HubError, rendered: dict[str, Json]
-    ) -> tuple[HubError, dict[str, Json]]:
-        """Give a failure as guardrails let it go on: its words may quote what the tool was given, or found."""
-        if call.tool.guardrails is None or isinstance(failure, GuardrailRefused | GuardrailFailed):
-            return failure, rendered
-        told: dict[str, Json] = {"message": rendered["message"], "details": rendered["data"].get("details", {})}
-        try:
-            fresh, _text = await self.result(call, call.tool.guardrails, told, json.canonical(told))
-        except HubError as refusal:
-            refusal.invocation_id = call.invocation_id
-            rendered = call.configuration.errors.render(
-                refusal, invocation_id=call.invocation_id, trace_id=call.source.trace_id, tool=call.tool.name
-            )
-            return refusal.parted(), rendered
-        if fresh is told:
-            return failure, rendered
-        failure.message, failure.details = fresh["message"], fresh["details"]
-        return failure, {
-            **rendered,
-            "message": failure.message,
-            "data": {**rendered["data"], "details": failure.details},
-        }
+    def shown(self, tool: Tool, arguments: Json, seconds: float) -> Json:
+        return shown(tool.guardrails, arguments, seconds=seconds)
 
     async def look(self, guardrails: Iterable[Guardrail], value: Json, text: str, call: GuardedCall) -> GuardedValue:
-        """Give the value as it goes on, or why it does not. `text`: its canonical JSON. Stops at the first refusal."""
+        """Return the value as it goes on, or why it does not. `text`: its canonical JSON. Stops at the first
+        refusal.
+        """
         said: list[str] = []
         for each in guardrails:
             place = f"{each.name}@{each.version} {call.direction}"
@@ -167,6 +145,30 @@ class Guarding:
                 value = found.value
                 text = json.canonical(value)
         return GuardedValue(value, _joined(said) if said else None)
+
+    async def passed(
+        self, guardrails: Iterable[Guardrail], value: Json, text: str, record: Recorded, subject: Tool | RowSubject
+    ) -> Json:
+        """Return a result of `subject` as guardrails let it go on, with a note in `record`. Raises the refusal."""
+        try:
+            looked = await self.look(guardrails, value, text, _facts(record, RESULT, subject))
+        except asyncio.CancelledError:
+            raise Cancelled from None
+        _note(record, looked.said)
+        if looked.refusal is not None:
+            raise looked.refusal
+        return looked.value
+
+    async def passed_again(self, tool: Tool, wire: dict[str, Json], record: Recorded) -> dict[str, Json]:
+        """Return a kept result of a tool as its guardrails let it go on now: they may be stricter than they were.
+
+        Raises the refusal.
+        """
+        guardrails = _of_results(tool, record.configuration)
+        if not guardrails:
+            return wire
+        fresh: dict[str, Json] = await self.passed(guardrails, wire, json.canonical(wire), record, tool)
+        return fresh
 
     async def _found(self, guardrail: Guardrail, value: Json, text: str, call: GuardedCall) -> GuardrailFinding:
         masks = guardrail.action == MASK and not guardrail.watching
@@ -199,24 +201,78 @@ class Guarding:
             raise CheckFailed("too many large values wait to be looked at") from error
 
 
+class GuardingResults(ResultStage):
+    """Runs the guardrails of results: of calls and of reads."""
+
+    def __init__(self, guarding: Guarding) -> None:
+        self._guarding = guarding
+
+    def concerns(self, subject: Tool | RowSubject, configuration: Configuration) -> bool:
+        return bool(_of_results(subject, configuration))
+
+    async def result(self, record: Recorded, value: dict[str, Json], text: str) -> tuple[dict[str, Json], str]:
+        """Return a result as guardrails let it go on, with its canonical JSON. Raises the refusal."""
+        guardrails = _of_results(record.tool, record.configuration)
+        fresh = await self._guarding.passed(guardrails, value, text, record, record.tool)
+        return (value, text) if fresh is value else (fresh, json.canonical(fresh))
+
+    async def failure(
+        self, record: Recorded, failure: HubError, rendered: dict[str, Json]
+    ) -> tuple[HubError, dict[str, Json]]:
+        """Return a failure after guardrails: its message may quote arguments or results."""
+        if isinstance(failure, GuardrailRefused | GuardrailFailed):
+            return failure, rendered
+        told: dict[str, Json] = {"message": rendered["message"], "details": rendered["data"].get("details", {})}
+        try:
+            fresh, _text = await self.result(record, told, json.canonical(told))
+        except HubError as refusal:
+            refusal.invocation_id = record.invocation_id
+            rendered = record.configuration.errors.render(
+                refusal, invocation_id=record.invocation_id, trace_id=record.source.trace_id, tool=record.tool.name
+            )
+            return refusal.parted(), rendered
+        if fresh is told:
+            return failure, rendered
+        failure.message, failure.details = fresh["message"], fresh["details"]
+        return failure, {
+            **rendered,
+            "message": failure.message,
+            "data": {**rendered["data"], "details": failure.details},
+        }
+
+
+_READS = (RESOURCES_READ, PROMPTS_GET)
+"""The reads that guardrails inspect. A completion is one of few words that the hub or an upstream offers."""
+
+
+def _of_results(subject: Tool | RowSubject, configuration: Configuration) -> tuple[Guardrail, ...]:
+    """Return the guardrails for the result of a call or a read."""
+    if isinstance(subject, Tool):
+        found = subject.guardrails
+    else:
+        found = configuration.catalog.guardrails.of_read(subject.connection) if subject.method in _READS else None
+    return () if found is None else found.result
+
+
+def _note(record: Recorded, said: str | None) -> None:
+    """Add the actions of guardrails to the record, after earlier ones."""
+    if said:
+        record.note(Noted(guardrails=_joined([each for each in (record.noted.guardrails, said) if each])))
+
+
 _DONE: Mapping[str, str] = {"inspect": "inspected", "mask": "masked", "refuse": "refused"}
 
 
-def _facts(call: Call | Read, direction: Direction) -> GuardedCall:
-    tool = call.tool
+def _facts(record: Recorded, direction: Direction, subject: Tool | RowSubject | None = None) -> GuardedCall:
+    subject, caller = subject or record.tool, record.source.caller
     return GuardedCall(
         direction=direction,
-        tool=tool.name or tool.target or "",
-        method=tool.method or "tools/call",
-        connection=tool.connection or "",
-        principal=call.principal,
-        label=call.source.caller.label,
+        tool=subject.name or subject.target or "",
+        method=subject.method or "tools/call",
+        connection=subject.connection or "",
+        principal=caller.principal,
+        label=caller.label,
     )
-
-
-def _both(before: str | None, after: str | None) -> str | None:
-    """Give the record of both hooks."""
-    return _joined([each for each in (before, after) if each]) if before or after else None
 
 
 def _joined(said: list[str]) -> str:

@@ -1,7 +1,7 @@
 """Checks of values that may take long, apart from the event loop: in a child process each, with a deadline.
 
-A thread would not do: the validator holds the interpreter's lock until it has done. Most values are checked where
-they are, as `Validator.may_hold` says from the sizes of value and schema.
+A thread would not do: the validator holds the interpreter's lock until it has done. Most values are checked in place;
+`Validator.may_hold` decides by the sizes of value and schema.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from sessions_app.kit.places import NoPlace, Places
 from sessions_app.protocol import json, schemas
 from sessions_app.protocol.errors import ServerBusy
 from sessions_app.protocol.json import Json
@@ -26,7 +27,7 @@ _MOST = 32
 _MOST_OF_CALLER = 8
 
 DEEPEST_RESULT = 256
-"""Levels of arrays and objects. What clients send is bound to 64; readers of the audit must not overflow."""
+"""Levels of arrays and objects. Client input is limited to 64; readers of the audit must not overflow."""
 
 
 class Judge:
@@ -34,49 +35,71 @@ class Judge:
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="mcphub-checks")
         self._waiting: Counter[str] = Counter()
+        self._places = Places(_AT_ONCE, _MOST)
 
     def stop(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def wrong(self, validator: Validator, text: str, principal: str) -> Explanation | None:
-        """Say what is wrong with the value whose JSON is `text`; None where it fits. Raises ServerBusy.
+        """Return the problem of the value whose JSON is `text`; None if it fits. Raises ServerBusy.
 
-        A value whose check takes longer than the `seconds` of the judge does not fit.
+        A value whose check takes longer than the judge's `seconds` does not fit.
         """
         self._admit(principal)
         found: Explanation | None = await self._worked(principal, _checked, validator.schema, text, self._seconds)
         return found
 
     async def answered(self, module: str, task: bytes, seconds: float, principal: str) -> Json:
-        """Give what a module of the hub answers to a task, in a process of its own; None where it takes longer, or
-        fails. Raises ServerBusy."""
+        """Return the answer of one of the hub's modules to a task, from a worker process; None if it takes too long
+        or fails. Raises ServerBusy.
+        """
         self._admit(principal)
         return await self._worked(principal, _answered, module, task, seconds)
 
     def _admit(self, principal: str) -> None:
         if self._waiting.total() >= _MOST or self._waiting[principal] >= _MOST_OF_CALLER:
-            busy = ServerBusy("Too many values wait to be checked against a costly schema. Try again in a moment.")
-            busy.retry_after_seconds = 1
-            raise busy
+            raise _busy()
 
     async def _worked(self, principal: str, work: Callable[..., Any], *asked: object) -> Any:
+        """Do the work when it is the caller's turn: who asks for many checks waits for others in between."""
         loop = asyncio.get_running_loop()
         self._waiting[principal] += 1
-        future = self._threads.submit(work, *asked)
+        try:
+            await self._places.take(principal)
+        except BaseException as error:
+            self._one_less(principal)
+            if isinstance(error, NoPlace):
+                raise _busy() from None
+            raise
+        try:
+            future = self._threads.submit(work, *asked)
+        except BaseException:
+            self._end(principal)
+            raise
         future.add_done_callback(lambda _: self._leave(loop, principal))
         return await asyncio.wrap_future(future)
 
     def _leave(self, loop: asyncio.AbstractEventLoop, principal: str) -> None:
         # In the worker's thread, or on the loop where the wait was given up before the work began.
         try:
-            loop.call_soon_threadsafe(self._one_less, principal)
+            loop.call_soon_threadsafe(self._end, principal)
         except RuntimeError:  # the loop is closed
-            self._one_less(principal)
+            self._end(principal)
+
+    def _end(self, principal: str) -> None:
+        self._one_less(principal)
+        self._places.give_back(principal)
 
     def _one_less(self, principal: str) -> None:
         self._waiting[principal] -= 1
         if not self._waiting[principal]:
             del self._waiting[principal]
+
+
+def _busy() -> ServerBusy:
+    busy = ServerBusy("Too many values wait to be checked against a costly schema. Try again in a moment.")
+    busy.retry_after_seconds = 1
+    return busy
 
 
 def _checked(schema: dict[str, json.Json], text: str, seconds: float) -> Explanation | None:
@@ -112,7 +135,7 @@ def _run(module: str, task: bytes, seconds: float) -> bytes:
 
 
 def is_deep(value: Json, text: str) -> bool:
-    """Whether a result is nested too deeply; `text`, its JSON, tells at once for most that they are not."""
+    """Return whether a result is nested too deeply; for most, `text`, its JSON, rules it out at once."""
     if text.count("[") + text.count("{") <= DEEPEST_RESULT:
         return False
     level = [value]

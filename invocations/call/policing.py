@@ -1,22 +1,28 @@
-"""What the rules about calls say of one call, and the record of it."""
+"""The verdict of call rules on one call, and its record."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 from asgiref.sync import sync_to_async
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
+from invocations.call.call import Call
 from invocations.call.judging import Judge
 from invocations.call_source import CallSource
+from invocations.configuration import Configuration
+from invocations.stages import Place, Proceed, Refuse, Stage, StageAnswer
 from sessions_app.protocol import json
-from sessions_app.protocol.errors import AuditUnavailable, HubError, PolicyDenied
+from sessions_app.protocol.errors import AuditUnavailable, PolicyDenied
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.selection import Tool
+from tools_catalog.policy.ask import Ask
 from tools_catalog.policy.rules import (
+    ASK,
     DENY,
     NO_RULING,
     Facts,
@@ -35,16 +41,31 @@ MOST_RECENT = 10_000
 EVALUATION_SECONDS = 5.0
 
 
-class Policing:
+class Policing(Stage):
     """Decides about calls by the rules that concern them. One a process."""
+
+    place = Place.RULES
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self.decisions: Counter[str] = Counter()
         """Of this process since its start, by `deny`, `ask`, `allow`, `none` and `watched`."""
 
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
+        return tool.policy is not None
+
+    async def decide(self, call: Call) -> StageAnswer:
+        """Refuse a call that a rule denies; hold one that a rule asks about."""
+        ruling = await self.ruling(call.tool, call.exchange.source, call.arguments, call.text)
+        call.record.note(ruling.noted)
+        if ruling.effect == DENY:
+            error = PolicyDenied(ruling.words or None)
+            error.noted = ruling.noted
+            return Refuse(error)
+        return Proceed(replace(call, ask=ruling.ask or Ask()) if ruling.effect == ASK else call)
+
     async def ruling(self, tool: Tool, source: CallSource, arguments: dict[str, Json], text: str) -> Ruling:
-        """Give what the rules say. `text`: the arguments as canonical JSON. Asks the database for `recent` alone."""
+        """Return the rules' verdict. `text`: the arguments as canonical JSON. Asks the database for `recent` alone."""
         policy = tool.policy
         if policy is None:
             return NO_RULING
@@ -87,7 +108,7 @@ class Policing:
     async def _apart(
         self, rules: list[Rule], context: dict[str, object], arguments: dict[str, Json], now: float, principal: str
     ) -> list[RuleFinding]:
-        """Evaluate what may take long in another process, within a bound."""
+        """Evaluate slow conditions in a worker process, within a bound."""
         plain: dict[str, Json] = {name: value for name, value in context.items() if name != "time"}
         asked = [
             {
@@ -106,15 +127,6 @@ class Policing:
             RuleFinding(rule, said) if isinstance(said, bool) else RuleFinding(rule, False, str(said))
             for rule, said in zip(rules, answers, strict=True)
         ]
-
-
-def refusal(ruling: Ruling) -> HubError | None:
-    """Give the error of a call that must not be made now; None where it may."""
-    if ruling.effect != DENY:
-        return None
-    error: HubError = PolicyDenied(ruling.words or None)
-    error.ruling = ruling
-    return error
 
 
 def client_context(source: CallSource) -> dict[str, Json]:

@@ -1,6 +1,7 @@
-"""What a running call asks its client, as rows beside the call's own: recorded before it is asked, and once answered.
+"""Questions of a running call to its client, as rows beside its own: recorded before they are sent, and once
+answered.
 
-Of the answer a keyed digest is kept, as of what redaction takes out: equal answers have equal ones.
+The answer is kept as a keyed digest, like redacted values: equal answers have equal digests.
 """
 
 from __future__ import annotations
@@ -8,50 +9,47 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from invocations.call.running import Call, Read
+from invocations.call.committing import Commits
 from invocations.ledger.records import Key, Outcome, new_invocation_id
+from invocations.ledger.rows import Recorded
 from invocations.redaction.bodies import StoredBodies
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, Cancelled, HubError
 from sessions_app.protocol.json import Json
-from tools_catalog.policy.rules import NO_RULING
-
-if TYPE_CHECKING:
-    from invocations.calling import Calls
+from tools_catalog.call.noted import NOTHING_NOTED, Noted
 
 _ACTIONS = ("accept", "decline", "cancel")
 
 
 class Question:
-    """One question, and what its row will say. `close` it in the end."""
+    """One question, and the content of its row. `close` it in the end."""
 
     key: Key | None = None
     session: str | None = None
     request_json: str | None = None
-    ruling = NO_RULING
-    guarded: str | None = None
+    noted = NOTHING_NOTED
 
-    def __init__(self, calls: Calls, work: Call | Read, method: str, params: Mapping[str, Json]) -> None:
+    def __init__(self, commits: Commits, asking: Recorded, method: str, params: Mapping[str, Json]) -> None:
         """`params`: as the client gets them."""
-        self._calls = calls
+        self._commits = commits
         self._is_open = True
         self._began = time.monotonic()
         self.invocation_id = new_invocation_id()
-        self.configuration = work.configuration
-        self.source = work.source
+        self.configuration = asking.configuration
+        self.source = asking.source
         self.tool = RowSubject(
             method=method,
-            target=work.tool.name or work.tool.target or "",
-            digest=work.tool.digest,
-            connection=work.tool.connection,
-            definition=work.tool.definition,
-            asked_by=work.invocation_id,
-            workspace=work.tool.workspace,
+            target=asking.tool.name or asking.tool.target or "",
+            digest=asking.tool.digest,
+            connection=asking.tool.connection,
+            definition=asking.tool.definition,
+            asked_by=asking.invocation_id,
+            workspace=asking.tool.workspace,
         )
-        self.workspace = work.workspace
+        self.workspace = asking.workspace
         text = json.canonical(dict(params))
         self.stored = StoredBodies(dict(params), text, self.configuration.redaction.of_read(self.tool))
         self.arguments, self.digest = self.stored.arguments, self.stored.digest
@@ -60,9 +58,12 @@ class Question:
     def stored_with(self, outcome: str) -> StoredBodies:
         return self.stored
 
+    def note(self, noted: Noted) -> None:
+        self.noted = noted.over(self.noted)
+
     async def intended(self) -> None:
         """Commit that it is about to be asked; raise AuditUnavailable where that fails."""
-        await self._calls.intend(self)
+        await self._commits.intend(self)
 
     async def answered(self, answer: Mapping[str, Json]) -> None:
         """Commit that the client gave this answer, before anybody uses it."""
@@ -70,7 +71,7 @@ class Question:
         if answer.get("action") in _ACTIONS:
             told["action"] = answer["action"]
         self._is_open = False
-        await self._calls.record(self._outcome(json.canonical(told), None))
+        await self._commits.record(self._outcome(json.canonical(told), None))
 
     def close(self, error: HubError | None = None) -> None:
         """Record that no answer came, or none of use, unless an answer is on record. Nobody waits for the commit."""
@@ -78,7 +79,7 @@ class Question:
             return
         self._is_open = False
         with contextlib.suppress(AuditUnavailable):  # it is owed, or its envelope tells of it
-            committed = self._calls.ledger.append(self._outcome(None, error or Cancelled()))
+            committed = self._commits.ledger.append(self._outcome(None, error or Cancelled()))
             committed.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def _outcome(self, result: str | None, error: HubError | None) -> Outcome:
@@ -89,7 +90,7 @@ class Question:
                 error, invocation_id=self.invocation_id, trace_id=self.source.trace_id, tool=self.tool.target
             )
         seconds = time.monotonic() - self._began
-        row = self._calls.rows.outcome(self, self.received, seconds, result, code, rendered)
+        row = self._commits.rows.outcome(self, self.received, seconds, result, code, rendered)
         return Outcome(row, self.invocation_id)
 
 
@@ -106,7 +107,10 @@ class Unrecorded:
         pass
 
 
-def question_of(calls: Calls | None, work: object, method: str, params: Mapping[str, Json]) -> Question | Unrecorded:
-    if calls is None or not isinstance(work, Call | Read):
+def question_of(
+    commits: Commits | None, asking: Recorded | None, method: str, params: Mapping[str, Json]
+) -> Question | Unrecorded:
+    """Return the record of a question that `asking` puts to its client."""
+    if commits is None or asking is None:
         return Unrecorded()
-    return Question(calls, work, method, params)
+    return Question(commits, asking, method, params)

@@ -22,13 +22,13 @@ from invocations.mapping.error_map import as_result
 from invocations.redaction.bodies import StoredBodies
 from invocations.redaction.policy import Redactor
 from invocations.redaction.records import RecordRedaction
+from invocations.stages import Stages
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, HubError, ToolFailure
 from tools_catalog.call.base import Json
+from tools_catalog.call.noted import NOTHING_NOTED, Noted
 from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.guardrails.guardrail import shown
-from tools_catalog.policy.rules import NO_RULING, Ruling
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ WINDOW_SECONDS = 60
 SINGLE_ROWS = 30
 """Refusals of one caller and code that are rows of their own within a window."""
 _SHOWN_SECONDS = 0.1
-"""So long detectors look at refused arguments; what takes longer is not kept."""
+"""Time limit for detectors on refused arguments; values that take longer are not kept."""
 _KEPT_CHARACTERS = 4096
 """Of the arguments of a call that was not made."""
 
@@ -51,11 +51,12 @@ class _Flood:
 
 
 class Refusals:
-    def __init__(self, ledger: Ledger, rows: Rows) -> None:
+    def __init__(self, ledger: Ledger, rows: Rows, stages: Stages) -> None:
         self._ledger = ledger
+        self._stages = stages
         self._rows = rows
         self._floods: dict[tuple[str, str, str], _Flood] = {}
-        """By caller, code and, of what is no call of a tool, method."""
+        """By caller, code and, for reads, method."""
         self._sweeper: asyncio.Task[None] | None = None
         self._keeps_text = settings.MCPHUB_AUDIT_REFUSED_TEXT
 
@@ -78,16 +79,17 @@ class Refusals:
         tool: Tool | RowSubject | None,
         *,
         is_valid: bool = False,
+        noted: Noted = NOTHING_NOTED,
     ) -> dict[str, Json]:
-        """Commit the refusal, or count it in a flood; give the rendered error. `tool`: where it was found; of a read
-        what was asked for in any case.
+        """Commit the refusal, or count it in a flood; give the rendered error. `tool`: if it was found; for a read,
+        always its target.
 
-        `is_valid`: the tool's schema took the arguments.
+        `is_valid`: the tool's schema took the arguments. `noted`: by stages, in addition to the error's own notes.
 
         Raises AuditUnavailable when it cannot be committed. Sets `error.invocation_id` where a row is its own.
         """
         source, errors = exchange.source, exchange.configuration.errors
-        request = without_masked(request, tool)
+        arguments = self.shown(request.arguments, tool, exchange.configuration)
         self._rows.counts.count(
             "tools/call" if tool is None else tool.method or "tools/call",
             OTHER if tool is None else tool.name,
@@ -105,12 +107,12 @@ class Refusals:
             rendered = errors.render(error, trace_id=source.trace_id, tool=name)
             flood.surplus += 1
             if flood.rendered is None:
-                kept = _stored(request.arguments, self._redactor(name, tool, exchange.configuration, is_valid))
+                kept = _stored(arguments, self._redactor(name, tool, exchange.configuration, is_valid))
                 flood.source, flood.rendered = source, json.loads((kept.outcome(None, rendered)[1] or "").encode())
             return rendered
         error.invocation_id = new_invocation_id()
         rendered = errors.render(error, invocation_id=error.invocation_id, trace_id=source.trace_id, tool=name)
-        kept = _stored(request.arguments, self._redactor(name, tool, exchange.configuration, is_valid))
+        kept = _stored(arguments, self._redactor(name, tool, exchange.configuration, is_valid))
         shown = json.canonical(as_result(rendered)) if isinstance(error, ToolFailure) else None
         result, recorded = kept.outcome(shown, rendered)
         if tool is None and name not in exchange.configuration.catalog.tools:
@@ -131,11 +133,16 @@ class Refusals:
             error=recorded,
             left_out=kept.marks,
             invocation_id=error.invocation_id,
-            ruling=error.ruling if isinstance(error.ruling, Ruling) else NO_RULING,
-            guarded=error.guarded,
+            noted=error.noted.over(noted) if isinstance(error.noted, Noted) else noted,
         )
         await self._ledger.append(Outcome(row, error.invocation_id))
         return rendered
+
+    def shown(self, arguments: Json, tool: Tool | RowSubject | None, configuration: Configuration) -> Json:
+        """Return arguments as the record of a call that is not made holds them: no more than that of one that is."""
+        if not isinstance(tool, Tool):
+            return arguments
+        return self._stages.shown(tool, configuration, arguments, _SHOWN_SECONDS)
 
     def _redactor(
         self, name: str, tool: Tool | RowSubject | None, configuration: Configuration, is_valid: bool
@@ -143,7 +150,7 @@ class Refusals:
         if isinstance(tool, RowSubject):
             return configuration.redaction.of_read(tool, is_refused=not is_valid, keeps_text=self._keeps_text)
         if tool is not None and is_valid:
-            return configuration.redaction.of(tool.name, tool.definition)
+            return configuration.redaction.of(tool.name, tool.unchanged_definition or tool.definition)
         known = configuration.catalog.tools
         definitions = {each: known[each].definition for each in known}
         if tool is not None:
@@ -181,15 +188,6 @@ class Refusals:
                 await self._ledger.append(Outcome(row, id_))
             except AuditUnavailable:
                 logger.warning("%d refusals (%s) were counted and could not be recorded", flood.surplus, key[1])
-
-
-def without_masked(request: CallRequest, tool: Tool | RowSubject | None) -> CallRequest:
-    """Give the request without what guardrails of the tool mask: the record of a call that is not made holds it no more
-    than that of one that is."""
-    if not isinstance(tool, Tool):
-        return request
-    arguments = shown(tool.guardrails, request.arguments, seconds=_SHOWN_SECONDS)
-    return request if arguments is request.arguments else replace(request, arguments=arguments)
 
 
 def _stored(arguments: Json, redactor: Redactor | None) -> StoredBodies:

@@ -1,4 +1,4 @@
-"""What the first call under a key came to, wherever it ran."""
+"""The end of the first call under a key, wherever it ran."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _APPROVAL = "approval:"
 
 
 class Removed:
-    """Stands for the outcome of a call that ended, and whose rows retention has removed."""
+    """Stands for the outcome of a call whose rows retention has removed."""
 
 
 @sync_to_async
 def _read(invocation_id: str) -> McpToolInvocation | Removed | None:
-    """Give the McpToolInvocation of a call, Removed where it was there once, None while there is none yet."""
+    """Return the McpToolInvocation of a call, Removed where it was there once, None while there is none yet."""
     from invocations.models import McpRequestEnvelope, McpToolInvocation
     from invocations.recovery import open_calls
 
@@ -53,7 +53,7 @@ def _read(invocation_id: str) -> McpToolInvocation | Removed | None:
 
 
 async def first_of(key: Key | None) -> Verdict | None:
-    """Give the call that was first under a key; None where there is none. Raises AuditUnavailable."""
+    """Return the call that was first under a key; None where there is none. Raises AuditUnavailable."""
     if key is None:
         return None
     try:
@@ -77,10 +77,10 @@ def _first(key: Key) -> tuple[str, str] | None:
 
 
 async def outcome_of(invocation_id: str, running: RunningCalls, seconds: float) -> McpToolInvocation | Removed | None:
-    """Give the McpToolInvocation of a call, waiting for it up to `seconds`; None if it is not there by then.
+    """Return the McpToolInvocation of a call, waiting for it up to `seconds`; None if it is not there by then.
 
-    A call of this process tells its end; one of another process is looked for in the database. A call whose rows
-    are no more is Removed. Raises AuditUnavailable where the database cannot be read.
+    A call of this process reports its end; one of another process is looked up in the database. A call without rows
+    is Removed. Raises AuditUnavailable where the database cannot be read.
     """
     until = time.monotonic() + seconds
     while True:
@@ -122,33 +122,33 @@ def purge(limit: int = 1000) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a repeat is answered: the result, the error as it was rendered, and the error; None for what is not."""
+class RepeatAnswer:
+    """The answer to a repeat: the result, the rendered error, and the error; None for absent parts."""
 
     wire: dict[str, Any] | None = None
     rendered: dict[str, Any] | None = None
     error: errors.HubError | None = None
 
 
-def answer_of(past: McpToolInvocation | Removed | None, first: str, scope: str) -> Answer:
-    """Give what a repeat is answered.
+def answer_of(past: McpToolInvocation | Removed | None, first: str, scope: str) -> RepeatAnswer:
+    """Return the answer to a repeat.
 
-    `past`: what `outcome_of` gave for the `first` call. `scope` is whose key it was.
+    `past`: the result of `outcome_of` for the `first` call. `scope` is the owner of the key.
     """
     if past is None:
-        return Answer(
+        return RepeatAnswer(
             error=errors.ToolTimeout("The first call of this request is still running. Try again later.", first=first)
         )
     why = _why_not(past, scope)
     if why or isinstance(past, Removed):
-        return Answer(error=errors.DuplicateRequest(why, first=first, **_known(past)))
+        return RepeatAnswer(error=errors.DuplicateRequest(why, first=first, **_known(past)))
     if past.error_code and "truncated" in (past.left_out or {}).get("result", {}):
-        return Answer(None, past.error, as_error(past))  # the head of a result is none
-    return Answer(past.result, past.error, as_error(past) if past.error_code else None)
+        return RepeatAnswer(None, past.error, as_error(past))  # the head of a result is none
+    return RepeatAnswer(past.result, past.error, as_error(past) if past.error_code else None)
 
 
 def other_request(first: str, scope: str) -> errors.DuplicateRequest:
-    """Give the error of a call whose key stands for something else. `scope` is whose key it was."""
+    """Return the error of a call whose key belongs to another request. `scope` is the owner of the key."""
     if scope.startswith(_APPROVAL):
         words = (
             "This round of the approved call was answered before, in another way. One approval covers one way: go on "
@@ -159,7 +159,7 @@ def other_request(first: str, scope: str) -> errors.DuplicateRequest:
 
 
 def _why_not(past: McpToolInvocation | Removed, scope: str) -> str:
-    """Give why the answer of a call that has ended cannot be given again, as a sentence; empty where it can."""
+    """Return why the answer of a call that has ended cannot be given again, as a sentence; empty where it can."""
     if isinstance(past, Removed):
         return (
             "The first call under this key has ended, and is not made again. Its answer cannot be repeated: retention "
@@ -195,7 +195,7 @@ def _why_not(past: McpToolInvocation | Removed, scope: str) -> str:
 
 
 def _known(past: McpToolInvocation | Removed) -> dict[str, Json]:
-    """Give what is on record of how a call ended, for the details of an error."""
+    """Return the recorded end of a call, for the details of an error."""
     if isinstance(past, Removed):
         return {}
     known: dict[str, Any] = {"status": past.status, "finished_at": past.finished_at.isoformat(timespec="milliseconds")}
@@ -206,12 +206,12 @@ def _known(past: McpToolInvocation | Removed) -> dict[str, Json]:
 
 
 def as_error(stored: McpToolInvocation) -> errors.HubError:
-    """Give the error that a stored outcome was answered with."""
+    """Return the error that a stored outcome was answered with."""
     return error_of(stored.error, stored.invocation_id)
 
 
 def error_of(rendered: Mapping[str, Json], invocation_id: str) -> errors.HubError:
-    """Give the error that was rendered as a JSON-RPC error."""
+    """Return the error that was rendered as a JSON-RPC error."""
     data = rendered.get("data", {})
     kinds = {kind.code: kind for kind in errors._tree(errors.HubError)}
     kind = kinds.get(data.get("errorCode"), errors.ServerError)

@@ -1,7 +1,7 @@
 """The calls under way in this process: their deadlines, their cancellation, the clients that went away.
 
-One supervisor looks at all of them a few times a second, so that a call which ends at once pays for no timer
-and no task of its own. A call is only ever cancelled while its backend runs: what is recorded stays so.
+One supervisor looks at all of them a few times a second, so that a call which ends at once pays for no timer and no
+task of its own. A call is only cancelled while its backend runs: a recorded outcome stays.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from django.conf import settings
 
 from invocations.call_source import CallSource, recorded_in
 from invocations.ledger.records import Key, new_invocation_id
-from invocations.quotas.quota import Spent
-from invocations.redaction.bodies import StoredBodies, stored_outcome
-from invocations.redaction.bodies import stored as stored_bodies
+from invocations.redaction.bodies import StoredBodies
 from invocations.subject import RowSubject
+from sessions_app.kit.places import current_turn
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ServerBusy
 from sessions_app.protocol.json import Json
-from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.policy.rules import NO_RULING, Ruling
+from tools_catalog.call.noted import NOTHING_NOTED, Noted
 
 if TYPE_CHECKING:
-    from invocations.exchange import CallExchange, CallRequest
+    from invocations.exchange import CallExchange
 
 Value = TypeVar("Value")
 
@@ -40,8 +38,6 @@ Watch = Callable[[], Awaitable[None]]
 _TICK_SECONDS = 0.05
 LONGEST_STATIC_RESULT = 4096
 """Characters of a result that the record holds whole where a row of the hub alone decides it: its history has it."""
-_LONGEST_REQUEST_ID = 300
-"""Characters of a request id that stand in its key as they are; a longer one is told by its digest."""
 
 
 class Stopped(Exception):
@@ -67,6 +63,9 @@ class Running:
             work.close()
             raise Stopped(self.why)
         task = self.task = asyncio.current_task()
+        turn = current_turn.get()
+        if turn is not None:
+            turn.is_away = True
         try:
             return await work
         except asyncio.CancelledError:
@@ -75,6 +74,8 @@ class Running:
             raise Stopped(self.why) from None
         finally:
             self.task = None
+            if turn is not None:
+                turn.is_away = False
             if self.interrupted and task is not None:
                 task.uncancel()  # the cancellation was ours; that of a transport or of a stop remains
 
@@ -87,14 +88,8 @@ class Running:
 
 
 class Work(Running):
-    """What the supervisor looks after."""
+    """An item that the supervisor watches."""
 
-    invocation_id: str
-    principal: str
-    credential: str
-    session: str | None
-    request_json: str | None
-    watch: Watch | None
     watcher: asyncio.Task[None] | None = None
     deadline = 0.0
     """On the monotonic clock."""
@@ -103,12 +98,27 @@ class Work(Running):
     _waits = 0
     _left = 0.0
 
+    def __init__(
+        self, invocation_id: str, source: CallSource, session: str | None, request_json: str | None, watch: Watch | None
+    ) -> None:
+        """`request_json`: the ID by which a session's client cancels it."""
+        self.invocation_id = invocation_id
+        self.principal, self.credential = source.principal, source.caller.credential
+        self.session, self.request_json = session, request_json
+        self.watch = watch
+
+    def forget_client(self) -> None:
+        """Go on whether the client is there or not: it has its answer."""
+        self.watch = None
+        if self.watcher is not None:
+            self.watcher.cancel()
+
     def remaining_seconds(self) -> float:
         return max(0.0, self.deadline - time.monotonic())
 
     @contextlib.contextmanager
     def waiting_for_client(self) -> Iterator[None]:
-        """What passes within is the client's time, not the tool's."""
+        """Time inside it is the client's, not the tool's."""
         self._waits += 1
         if self._waits == 1:
             self._left = self.remaining_seconds()
@@ -125,102 +135,15 @@ class UnrecordedWork(Work):
     """Something that counts as a call under way, such as a turn of a chat, and leaves no row of its own."""
 
     def __init__(self, source: CallSource, request_json: str, watch: Watch | None, seconds: float) -> None:
-        self.invocation_id = new_invocation_id()
-        self.principal, self.credential = source.caller.principal, source.caller.credential
-        self.session = source.live_session_id
-        self.request_json = request_json
-        self.watch = watch
+        super().__init__(new_invocation_id(), source, source.live_session_id, request_json, watch)
         self.deadline = time.monotonic() + seconds
 
 
-class Call(Work):
-    """One call under way: what its rows will say, and when and why it ends before its time."""
-
-    def __init__(
-        self,
-        request: CallRequest,
-        exchange: CallExchange,
-        tool: Tool,
-        received: float,
-        text: str,
-        ruling: Ruling = NO_RULING,
-    ) -> None:
-        """`text`: the arguments as canonical JSON."""
-        self.invocation_id = new_invocation_id()
-        # Neither request nor exchange: the ledger may hold a call longer than they are wanted, and they are large.
-        self.configuration = exchange.configuration
-        self.source = source = exchange.source
-        self.principal, self.credential = source.caller.principal, source.caller.credential
-        self.tool = tool
-        self.workspace = recorded_in(source, tool.workspace)
-        """In whose record it stands."""
-        self.redactor = redactor = exchange.configuration.redaction.of(tool.name, tool.definition)
-        self.stored = stored = stored_bodies(request.arguments, text, redactor)
-        """How the bodies are recorded; None where the arguments are as they are."""
-        self.arguments = text if stored is None else stored.arguments
-        """As they are recorded: canonical JSON."""
-        self.digest = json.digest(text) if stored is None else stored.digest
-        self.request_json = None if request.request_id is None else json.canonical(request.request_id)
-        """The client's request id as canonical JSON; with the session it is how the client names the call."""
-        self.received = received
-        """Seconds since the epoch."""
-        self.session = source.live_session_id
-        """A session that must be live when the call is recorded."""
-        self.key: Key | None = None
-        """What makes a repeat of this call one: the client's own key, or else its request id in its session."""
-        if request.idempotency_key is not None:
-            self.key = (f"caller:{source.caller.principal}", request.idempotency_key, self._fingerprint())
-        elif self.session is not None and self.request_json is not None:
-            self.key = (f"session:{self.session}", _short(self.request_json), self._fingerprint())
-        self.watch = exchange.watch
-        self.ruling = ruling
-        self.guarded: str | None = None
-        """What guardrails did, as the record says it."""
-        self.approval_id = ""
-        """The approval that it is made under."""
-        quotas = exchange.configuration.quotas
-        self.charges = quotas.charges(tool, source.caller, text) if quotas else []
-        """What it counts in."""
-        self.near: tuple[Spent, ...] = ()
-        """Sums that warn, as its intent left them."""
-
-    def stored_with(self, outcome: str) -> StoredBodies | None:
-        """How the bodies are recorded once there is a result or an error; None where all are as they are."""
-        if self.stored is None:
-            self.stored = stored_outcome(self.arguments, outcome, self.redactor)
-        return self.stored
-
-    @property
-    def bodies(self) -> StoredBodies | None:
-        """How what is kept beside the rows is recorded; None where nothing may be hidden of it."""
-        if self.stored is None and self.redactor is not None:
-            self.stored = StoredBodies(None, self.arguments, self.redactor, is_spared=True)
-        return self.stored
-
-    def record_as(self, arguments: Json) -> None:
-        """Let the row hold these arguments, not those that were asked with. The key stays that of what was asked."""
-        text = json.canonical(arguments)
-        self.stored = stored = stored_bodies(arguments, text, self.redactor)
-        self.arguments = text if stored is None else stored.arguments
-        self.digest = json.digest(text) if stored is None else stored.digest
-
-    def _fingerprint(self) -> str:
-        return json.digest(f"{self.tool.name}\n{self.digest}")
-
-    def forget_client(self) -> None:
-        """Go on whether the client is there or not: it has its answer."""
-        self.watch = None
-        if self.watcher is not None:
-            self.watcher.cancel()
-
-
 class Read(Work):
-    """One read under way, and what its row will say. It may be made again at will, so nothing makes it a repeat."""
+    """One running read, and the content of its row. It may be made again at will, so nothing makes it a repeat."""
 
     key: Key | None = None
-    ruling = NO_RULING
-    guarded: str | None = None
-    """What guardrails did, as the record says it."""
+    noted = NOTHING_NOTED
 
     def __init__(
         self,
@@ -234,26 +157,26 @@ class Read(Work):
         is_static: bool,
     ) -> None:
         """`received`: seconds since the epoch. `is_static`: of a long result the digest alone is recorded."""
-        self.invocation_id = new_invocation_id()
-        self.configuration = exchange.configuration
-        self.source = source = exchange.source
-        self.principal, self.credential = source.caller.principal, source.caller.credential
+        source = exchange.source
+        request_json = None if request_id is None else json.canonical(request_id)
+        super().__init__(new_invocation_id(), source, source.live_session_id, request_json, exchange.watch)
+        self.configuration, self.source = exchange.configuration, source
         self.tool = subject
-        """What stands in the row where a call has its tool."""
+        """Stands in for the tool in the row."""
         self.workspace = recorded_in(source, subject.workspace)
         redactor = exchange.configuration.redaction.of_read(subject)
         self.stored = StoredBodies(
             arguments, json.canonical(arguments), redactor, longest_result=LONGEST_STATIC_RESULT if is_static else None
         )
         self.arguments, self.digest = self.stored.arguments, self.stored.digest
-        self.request_json = None if request_id is None else json.canonical(request_id)
         self.received = received
-        self.session = source.live_session_id
-        self.watch = exchange.watch
         self.deadline = time.monotonic() + seconds
 
     def stored_with(self, outcome: str) -> StoredBodies:
         return self.stored
+
+    def note(self, noted: Noted) -> None:
+        self.noted = noted.over(self.noted)
 
 
 class RunningCalls:
@@ -318,7 +241,7 @@ class RunningCalls:
             call.cancel("cancelled")
 
     def cancel_of(self, ended: Collection[str]) -> None:
-        """Cancel what runs for callers who may not call any more, or by keys (`key:<id>`) that open nothing now."""
+        """Cancel calls of callers that may no longer call, or by keys (`key:<id>`) that are no longer valid."""
         for call in list(self._calls.values()):
             if call.principal in ended or call.credential in ended:
                 call.cancel("cancelled")
@@ -336,7 +259,7 @@ class RunningCalls:
         return found
 
     def end_of(self, invocation_id: str) -> asyncio.Event | None:
-        """Give the event of a call's end, or None where it does not run in this process."""
+        """Return the event of a call's end, or None where it does not run in this process."""
         call = self._calls.get(invocation_id)
         if call is None:
             return None
@@ -360,7 +283,3 @@ class RunningCalls:
     async def _watch(call: Work, watch: Watch) -> None:
         await watch()
         call.cancel("cancelled")
-
-
-def _short(request_json: str) -> str:
-    return request_json if len(request_json) <= _LONGEST_REQUEST_ID else f"sha256:{json.digest(request_json)}"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _ENDS = ("after", "through")
 _SIGNATURES_AT_ONCE = 1000
-"""Of a turn: of the blocks that came since the last one. What is more waits for the next turn."""
+"""Of a turn: of the blocks that came since the last one. The rest waits for the next round."""
 _SAMPLE = 100
 """Of a turn: blocks among the older ones, drawn by lot."""
 
@@ -45,7 +45,7 @@ def verify(
 ) -> Summary:
     """Verify everything that is sealed at this moment; raise Bad at the first row that is not as it was.
 
-    `sealed` hears, block by block, how many rows were looked at.
+    `sealed` receives the number of rows, block by block.
     """
     size = log.size()
     verifier = Verifier(trusted, checkpoints, digested=not log.is_sqlite)
@@ -69,14 +69,14 @@ def verify(
 
 
 def _compare(name: str, stored: dict[str, Json], due: dict[str, Json]) -> None:
-    """Raise Bad where a column does not say what was signed."""
+    """Raise Bad if a column differs from the signed content."""
     for column, value in due.items():
         if stored[column] != value:
             raise Bad(f"{name} was changed after it was signed: its column {column} says something else.")
 
 
 def _check_tombstones(log: Log) -> None:
-    """Compare the columns by which a tombstone is looked up with its text, whose signature the verifier checks."""
+    """Compare the lookup columns of a tombstone with its text; the verifier checks the signature."""
     columns = ("id", "kind", "first_block", "last_block", "row_count", "removed_at", "text")
     selected = ", ".join(log.as_stored(name) for name in columns)
     for row in log.run(f"SELECT {selected} FROM invocations_audittombstone ORDER BY id").fetchall():  # noqa: S608
@@ -126,10 +126,10 @@ def verify_block(log: Log, keys: KeyFolder, block: Block) -> None:
 
 
 def check_signatures(log: Log, keys: Mapping[str, PublicKey], first: int, last: int) -> None:
-    """Raise Bad unless each of these blocks follows the one before it, bears the signature of a key among `keys`, and
-    stores beside the signature what its header says. Rows are not read.
+    """Raise Bad unless each block follows the previous one, is signed by a key among `keys`, and its columns match
+    its header. Rows are not read.
 
-    The nodes before `first` are taken as stored. Who changed them changed a block that does not fit them.
+    The nodes before `first` are taken as stored. A change to them changes a block that no longer fits.
     """
     tree = Frontier(first, log.frontier(first))
     previous = log.node(0, first - 1).hex() if first else NOTHING
@@ -174,7 +174,7 @@ class Sweep:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the last turn left blocks whose signatures nobody has verified yet."""
+        """Whether the last round left blocks with unverified signatures."""
         return self._signed < self._newest
 
     def turn(self, seconds: float) -> int:

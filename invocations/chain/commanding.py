@@ -35,11 +35,11 @@ _SIGNATURE_BYTES = 64
 
 
 class CommandFailed(Exception):
-    """The command gave nothing that can be used. The text says why."""
+    """The command gave nothing that can be used. Its message is the reason."""
 
 
 class Signs(Protocol):
-    """What signs the audit, wherever its key is."""
+    """The signer of the audit, wherever its key is."""
 
     @property
     def public(self) -> PublicKey: ...
@@ -55,7 +55,7 @@ class SigningCommand:
     seconds: float
 
     def public(self, name: str) -> PublicKey:
-        """Ask for the public key; `name` is that of the log where the answer says none."""
+        """Request the public key; `name` is the log's, used if the answer has none."""
         return read_public_key(self._ask("--public").decode(errors="replace"), name)
 
     def sign(self, text: bytes) -> bytes:
@@ -108,7 +108,7 @@ class SigningCommand:
 
 @dataclass(frozen=True)
 class CommandSigner:
-    """Signs by the command. What it signed is verified before it is used."""
+    """Signs by the command. Its signatures are verified before use."""
 
     public: PublicKey
     command: SigningCommand
@@ -149,6 +149,6 @@ def _raw(key: object) -> bytes:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the command and what it started."""
+    """End the command and its child processes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

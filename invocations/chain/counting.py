@@ -1,4 +1,4 @@
-"""The tallies in the database: what a block adds to them, and when they go. No evidence, and no Django."""
+"""The tallies in the database: additions of a block, and their expiry. No evidence, and no Django."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def add(log: Log, counted: Mapping[Key, Tally]) -> None:
 
 
 def forget(log: Log, now: datetime, most: int = 2000) -> bool:
-    """Remove tallies whose time is over, so many of each kind at most; say whether there may be more.
+    """Delete expired tallies, at most this many of each kind; return whether there may be more.
 
     Whoever writes waits meanwhile, and after days without a hub a million may be over.
     """

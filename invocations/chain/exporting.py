@@ -21,8 +21,10 @@ from invocations.chain.sealer import checkpoint_note
 from invocations.chain.tables import INVOCATION
 from invocations.chain.verifier import canonical, loads
 
+BYTE_ORDER_MARK = "\ufeff".encode()
+"""Without it spreadsheets take the letters of CSV for those of the machine's old code page."""
 _FORMULA = "=+-@\N{MINUS SIGN}"
-"""What makes a spreadsheet take a text for a formula, once what it may skip or fold is away."""
+"""Prefixes that make a spreadsheet read a text as a formula, after skipped or folded characters."""
 _SKIPPED = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Zl", "Zp", "Zs"})
 """Categories of characters that are blank, invisible or drawn over others."""
 _FILLERS = "\u115f\u1160\u3164\uffa0\u2800"
@@ -30,7 +32,7 @@ _FILLERS = "\u115f\u1160\u3164\uffa0\u2800"
 
 
 class CannotExport(Exception):
-    """There is no such block, or the file is not the begin of this export; the text says which."""
+    """The block does not exist, or the file is not the start of this export; the message is the reason."""
 
 
 def need_block(log: Log, first: int) -> None:
@@ -74,7 +76,7 @@ def write_jsonl(
 
 
 def _resume(path: Path, selection: RowSelection, out: BinaryIO) -> tuple[int, int, int, int]:
-    """Cut the file after its last whole block; give the next block's number, and what stands before it.
+    """Truncate the file after its last complete block; return the next block's number and the lines before it.
 
     That is how many blocks, rows and tombstones.
     """
@@ -121,7 +123,7 @@ def write_csv(
     columns = ["id", *(name for name in INVOCATION.columns if name != "id")]
     after = _resume_csv(resume, out) if resume is not None else 0
     if resume is None:
-        out.write(csv_line(columns))
+        out.write(BYTE_ORDER_MARK + csv_line(columns))
     count = 0
     for values in log.rows(INVOCATION, after, log.highest()["invocation"]):
         if selection.takes("invocation", values):
@@ -136,7 +138,7 @@ def _resume_csv(path: Path, out: BinaryIO) -> int:
     at, after = 0, 0
     with path.open("rb") as lines:
         for line in lines:
-            first = line.split(b",", 1)[0]
+            first = line.removeprefix(BYTE_ORDER_MARK).split(b",", 1)[0]
             if not line.endswith(b"\r\n") or not (first == b"id" or first.isdigit()):
                 break
             after = int(first) if first.isdigit() else 0
@@ -162,7 +164,7 @@ def for_spreadsheets(value: object) -> object:
 
 
 def _is_formula(text: str) -> bool:
-    """Whether the first character that is seen begins a formula, in its full-width and small forms too."""
+    """Return whether the first character that is seen begins a formula, in its full-width and small forms too."""
     for character in text:
         if unicodedata.category(character) not in _SKIPPED and character not in _FILLERS:
             return unicodedata.normalize("NFKC", character)[0] in _FORMULA

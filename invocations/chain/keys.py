@@ -1,8 +1,8 @@
 """The key that signs the audit, in the formats of C2SP signed-note.
 
 `signing.key` holds the private key, for the owner alone, unless the hub is given its text or a command that signs.
-`public.keys` holds every public key of the log, oldest first: what an auditor needs. A rotation keeps the old public
-key and destroys the old private one.
+`public.keys` holds every public key of the log, oldest first, for auditors. A rotation keeps the old public key and
+destroys the old private one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARK = "PRIVATE+KEY+"
 
 
 class KeyProblem(Exception):
-    """The signing key cannot be used; the text says why and what to do."""
+    """The signing key is unusable; the message has the reason and the next step."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class Signer:
 
 
 def new_name() -> str:
-    """Give a log of its own a name."""
+    """Return a log of its own a name."""
     return f"mcphub-audit/{secrets.token_hex(8)}"
 
 
 def sign_checkpoint(signer: Signs, size: int, root: bytes) -> str:
-    """Give the signature, in Base64, of the log of `size` blocks. Raises KeyProblem."""
+    """Return the signature, in Base64, of the log of `size` blocks. Raises KeyProblem."""
     return _signed(signer, checkpoint_text(signer.public.name, size, root).encode())
 
 
@@ -88,7 +88,7 @@ def _signed(signer: Signs, text: bytes) -> str:
 
 
 def note(public: PublicKey, size: int, root: bytes, signature: str) -> str:
-    """Give a checkpoint as a signed note."""
+    """Return a checkpoint as a signed note."""
     packed = base64.b64encode(bytes.fromhex(public.key_id) + base64.b64decode(signature)).decode()
     return f"{checkpoint_text(public.name, size, root)}\n\u2014 {public.name} {packed}\n"
 
@@ -105,10 +105,10 @@ class KeySource:
     """Why it could not be read."""
     command: SigningCommand | None = None
     public_key: str = ""
-    """That of the command's key; empty: the command says it."""
+    """The command's public key; empty: the command reports it."""
 
     def words(self) -> dict[str, Json]:
-        """Give this as JSON carries it to another process, over a pipe: it may hold the key."""
+        """Return this as JSON carries it to another process, over a pipe: it may hold the key."""
         command = [list(self.command.words), self.command.seconds] if self.command else None
         return {**vars(self), "command": command}
 
@@ -134,7 +134,7 @@ class KeyFolder:
         return self.given.source if self.given else str(self.private)
 
     def signer(self, *, may_make: bool = False) -> Signs:
-        """Give the key; make the first one where that is allowed. Raises KeyProblem."""
+        """Return the key; make the first one where that is allowed. Raises KeyProblem."""
         if self.given is not None:
             signer = self._given(self.given)
             if may_make:

@@ -1,4 +1,4 @@
-"""One process at a time, of those that seal or of those that ship, over a database. Ends with who holds it.
+"""One process at a time, of those that seal or of those that ship, over a database. Ends with its holder.
 
 Only to save work: that a block is sealed once is decided by its number, which is a primary key, and where a target of
 shipping stands by a comparison.
@@ -48,7 +48,7 @@ class Lease:
         return True
 
     def is_taken(self) -> bool:
-        """Whether anybody has it."""
+        """Return whether anybody has it."""
         if self._beside is None:
             return bool(
                 self._log.run(

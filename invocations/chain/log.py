@@ -5,10 +5,10 @@ Works on a raw connection in autocommit mode (`sqlite3` or `psycopg`), so that t
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from invocations.chain.verifier import NOTHING, TABLES, Bad, Frontier, canonical
 from invocations.errors import grouping
 from invocations.errors.grouping import GroupGain
 from invocations.figures.tallies import Key, Tally
+from sessions_app.kit.raw_transaction import transaction_on
 
 if TYPE_CHECKING:
     from sessions_app.protocol.json import Json
@@ -28,7 +29,7 @@ _AT_ONCE, _DIGESTED_AT_ONCE = 100, 1000
 """Rows that PostgreSQL sends at once. Bodies may be a megabyte each; of a digest every row has a few bytes."""
 _THROUGH = ("envelopes_through", "invocations_through", "events_through")
 _DERIVED = ("number", "header", *_THROUGH, "first_position", "row_count", "sealed_at", "key_id", "tree_root", "nodes")
-"""Of a block, all but the signature: what the header says once more, where SQL and proofs find it."""
+"""All columns of a block except the signature: copies of the header for SQL and proofs."""
 
 Values = dict[str, Any]
 
@@ -65,7 +66,7 @@ class Block:
 
 @dataclass
 class Head:
-    """Where the log ends: what the next block continues."""
+    """The end of the log, which the next block continues."""
 
     tree: Frontier
     previous: str
@@ -98,28 +99,15 @@ class Log:
         cursor.executemany(statement if self.is_sqlite else statement.replace("?", "%s"), rows)
         cursor.close()
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        raw = self._connect()
-        if not self.is_sqlite:
-            with raw.transaction():
-                yield
-            return
-        raw.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            raw.execute("COMMIT")
-        except BaseException:
-            if raw.in_transaction:
-                raw.execute("ROLLBACK")
-            raise
+    def transaction(self) -> AbstractContextManager[None]:
+        return transaction_on(self._connect(), self.is_sqlite)
 
     # Rows ------------------------------------------------------------------------------------------------
 
     def rows(
         self, of: Audited, after: int, through: int, limit: int = -1, *, digests: bool = False
     ) -> Iterator[Values]:
-        """Give the rows of a range of ids in order, as a stream, without their columns that are null.
+        """Return the rows of a range of ids in order, as a stream, without their columns that are null.
 
         With `digests` their bodies may come as digests.
         """
@@ -164,7 +152,7 @@ class Log:
         return {of.name: self.run(f"SELECT max(id) FROM {of.table}").fetchone()[0] or 0 for of in AUDITED}  # noqa: S608
 
     def writers(self) -> set[str]:
-        """Give the transactions that may hold rows of the audit's tables which nobody sees yet.
+        """Return the transactions that may hold rows of the audit's tables which nobody sees yet.
 
         SQLite has one writer at a time, so ids are committed in order. On PostgreSQL a row may come to light after
         one of a higher id. Whoever drew an id holds the table's lock from before that until after the commit.
@@ -196,11 +184,13 @@ class Log:
         )
 
     def as_stored(self, column: str) -> str:
-        """Give what to select for a column: of a time on SQLite the text, which Django's connections parse else."""
+        """Return the SELECT expression of a column: on SQLite a time as text, which Django's connections would
+        otherwise parse.
+        """
         return f"CAST({column} AS TEXT)" if self.is_sqlite and column.endswith("_at") else column
 
     def moment(self, when: datetime) -> Any:
-        """Give a time as the database takes it."""
+        """Return a time as the database takes it."""
         return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f") if self.is_sqlite else when
 
     # Blocks ----------------------------------------------------------------------------------------------
@@ -208,7 +198,7 @@ class Log:
     _COLUMNS = "number, header, signature, tree_root, key_id"
 
     def blocks(self, first: int = 0, last: int | None = None, at_once: int = 200) -> Iterator[Block]:
-        """Give blocks in order, a few hundred at a time."""
+        """Return blocks in order, a few hundred at a time."""
         while True:
             rows = self.run(
                 f"SELECT {self._COLUMNS} FROM invocations_auditblock WHERE number >= ? ORDER BY number "  # noqa: S608
@@ -229,7 +219,7 @@ class Log:
         return _block(row) if row else None
 
     def block_of(self, table: str, row_id: int, size: int) -> Block | None:
-        """Give the block that holds a row, among the first `size`; found by halves, as ids rise with the blocks."""
+        """Return the block that holds a row, among the first `size`; found by halves, as ids rise with the blocks."""
         low, high = 0, size
         while low < high:
             middle = (low + high) // 2
@@ -242,7 +232,7 @@ class Log:
         return found if found is not None and found.span(table)[0] < row_id else None
 
     def leaves(self, number: int) -> list[tuple[int, bytes]] | None:
-        """Give (id, hash) of a block's rows, in the order of their tables; None where retention removed them."""
+        """Return (id, hash) of a block's rows, in the order of their tables; None where retention removed them."""
         row = self.run("SELECT leaves FROM invocations_auditleaves WHERE block_id = ?", number).fetchone()
         try:
             return unpack(bytes(row[0])) if row else None
@@ -250,7 +240,7 @@ class Log:
             raise Bad(f"Block {number}: the stored hashes of its rows were changed after it was sealed.") from None
 
     def derived(self, first: int = 0, at_once: int = 200) -> Iterator[dict[str, object]]:
-        """Give of each block what is stored beside its signature, which `derive` makes of the header."""
+        """Return the columns beside each block's signature, which `derive` computes from the header."""
         columns = ", ".join(self.as_stored(name) for name in _DERIVED)
         while True:
             rows = self.run(
@@ -282,7 +272,7 @@ class Log:
         return int(self.run("SELECT coalesce(max(number), -1) + 1 FROM invocations_auditblock").fetchone()[0])
 
     def head(self, size: int | None = None) -> Head:
-        """Give the head, or what it was when the log had `size` blocks.
+        """Return the head, or the former head at `size` blocks.
 
         Raises Bad where its last block is missing: somebody may take blocks out while others read.
         """
@@ -311,8 +301,7 @@ class Log:
         counted: dict[Key, Tally],
         failed: Sequence[GroupGain] = (),
     ) -> None:
-        """Write a block, and what its calls add to tallies and groups of errors; raise LostRace where its number is
-        taken."""
+        """Write a block, and its additions to tallies and error groups; raise LostRace if its number is taken."""
         values = {**self.derive(header, made, root), "signature": signature}
         with self.transaction():
             written = self.run(
@@ -331,7 +320,7 @@ class Log:
     # Proofs (RFC 9162, 2.1.3 and 2.1.4) ----------------------------------------------------------------------
 
     def node(self, level: int, index: int) -> bytes:
-        """Give the root of the complete subtree of 2^level blocks that begins at block index * 2^level."""
+        """Return the root of the complete subtree of 2^level blocks that begins at block index * 2^level."""
         number = ((index + 1) << level) - 1
         row = self.run("SELECT nodes FROM invocations_auditblock WHERE number = ?", number).fetchone()
         try:
@@ -346,7 +335,7 @@ class Log:
         return Frontier(size, self.frontier(size)).root()
 
     def _range(self, begin: int, end: int) -> bytes:
-        """Give the root over blocks begin..end-1, where begin is a multiple of a power of two that spans them."""
+        """Return the root over blocks begin..end-1, where begin is a multiple of a power of two that spans them."""
         roots = [self.node(level, index) for level, index in _cover(begin, end)]
         whole = roots[-1]
         for left in reversed(roots[:-1]):
@@ -354,11 +343,11 @@ class Log:
         return whole
 
     def inclusion(self, index: int, size: int) -> list[bytes]:
-        """Give the path from block `index` to the root of the first `size` blocks."""
+        """Return the path from block `index` to the root of the first `size` blocks."""
         return _path(index, 0, size, self._range)
 
     def consistency(self, old: int, new: int) -> list[bytes]:
-        """Give the proof that the log of `new` blocks continues that of `old`."""
+        """Return the proof that the log of `new` blocks continues that of `old`."""
         path: list[bytes] = []
         begin, end, whole = 0, new, True
         while begin + (size := old - begin) != end:
@@ -373,7 +362,7 @@ class Log:
 
 
 def inclusion_in(leaves: list[bytes], index: int) -> list[bytes]:
-    """Give the path from a row to the root of its block."""
+    """Return the path from a row to the root of its block."""
     from invocations.chain.verifier import merkle_root
 
     return _path(index, 0, len(leaves), lambda begin, end: merkle_root(leaves[begin:end]))
@@ -393,12 +382,12 @@ def _path(index: int, begin: int, end: int, root: Callable[[int, int], bytes]) -
 
 
 def _split(size: int) -> int:
-    """Give the largest power of two below `size`."""
+    """Return the largest power of two below `size`."""
     return 1 << (size - 1).bit_length() - 1
 
 
 def _cover(begin: int, end: int) -> list[tuple[int, int]]:
-    """Give the complete subtrees (level, index) that make up begin..end-1."""
+    """Return the complete subtrees (level, index) that make up begin..end-1."""
     found = []
     while begin < end:
         level = (end - begin).bit_length() - 1

@@ -1,8 +1,8 @@
 """Which times a stretch of the sequence holds, so that a time is found in it without reading an index of all calls.
 
-Sequence and time do not run quite alike: a row is written when its call is over. So for each stretch of 4096 ids a
-mark says between which moments its calls started. The sealing process keeps the marks behind what it sealed; what
-they do not cover yet is looked at row by row. They are no evidence and can be thrown away: they are made again.
+Sequence and time do not run quite alike: a row is written when its call is over. So for each stretch of 4096 IDs a
+mark holds the earliest and latest start of its calls. The sealing process keeps the marks up to the sealed rows;
+later rows are examined one by one. They are no evidence and can be thrown away: they are made again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MARK = "invocations_sequencemark"
 
 
 def follow(log: Log, through: int) -> None:
-    """Mark what is not marked yet through this id. Raises what the database raises.
+    """Create missing marks through this ID. Passes on database errors.
 
     Every row that will ever stand at `through` or below must be visible.
     """
@@ -38,5 +38,5 @@ def follow(log: Log, through: int) -> None:
 
 
 def marked(log: Log) -> int:
-    """Give the id through which all is marked."""
+    """Return the id through which all is marked."""
     return int(log.run(f"SELECT coalesce(max(through), 0) FROM {_MARK}").fetchone()[0])  # noqa: S608

@@ -1,4 +1,4 @@
-"""The tables of the audit's proof: sealed blocks, what retention removed and what holds it."""
+"""The tables of the audit's proof: sealed blocks, removals by retention, and holds."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sessions_app.protocol.json import Json
 class AuditBlock(AppendOnly):
     """Rows that were sealed together, and the signed root of the log up to them.
 
-    Of each table a block holds the rows whose ids lie after the last block's and go through its own. `nodes`
-    are the roots (hex, one after another) of the subtrees that the block completes in the tree over all blocks,
-    so that any proof reads a few rows.
+    Of each table, a block holds the rows with IDs after the last block's, through its own. `nodes` are the roots
+    (hex, one after another) of the subtrees that the block completes in the tree over all blocks, so that any proof
+    reads a few rows.
     """
 
     number = models.BigIntegerField(_("block"), primary_key=True)
@@ -74,7 +74,7 @@ class SequenceMark(models.Model):
 
 
 class AuditTombstone(AppendOnly):
-    """What retention removed: all rows of some blocks, or the bodies in them. Signed by the hub's key."""
+    """A removal by retention: all rows of some blocks, or their bodies. Signed by the hub's key."""
 
     class Kind(models.TextChoices):
         ROWS = "rows", _("Rows")
@@ -117,12 +117,12 @@ class AuditTombstone(AppendOnly):
 
 
 class AuditVerdict(models.Model):
-    """What the last verification of the audit found: one row (`watching.py`). An empty problem is none."""
+    """The result of the last verification of the audit: one row (`watching.py`). An empty problem is none."""
 
     verified_at = models.DateTimeField(_("verified"))
     size = models.BigIntegerField(_("blocks"))
     problem = models.TextField(_("problem"), blank=True)
-    undelivered = models.TextField(_("checkpoints that did not arrive"), blank=True, default="")
+    undelivered = models.TextField(_("undelivered checkpoints"), blank=True, default="")
 
     class Meta:
         default_permissions = ()
@@ -133,16 +133,16 @@ class AuditVerdict(models.Model):
 
 
 class AuditVerification(models.Model):
-    """One verification of the audit: what it looked at, and what it found. An empty problem is none."""
+    """One verification of the audit: its extent and result. An empty problem is none."""
 
     class Way(models.TextChoices):
         WATCH = "watch", _("In the background")
-        WHOLE = "whole", _("The whole log, by a command")
+        WHOLE = "whole", _("The whole log, by command")
         PAGE = "page", _("The newest blocks, by a person")
 
     verified_at = models.DateTimeField(_("verified"))
-    way = models.CharField(_("way"), max_length=5, choices=Way)
-    size = models.BigIntegerField(_("blocks of the log"))
+    way = models.CharField(_("source"), max_length=5, choices=Way)
+    size = models.BigIntegerField(_("log blocks"))
     blocks = models.BigIntegerField(_("blocks with their rows"))
     milliseconds = models.BigIntegerField(_("milliseconds"))
     problem = models.TextField(_("problem"), blank=True)
@@ -166,19 +166,23 @@ class AuditPolicy(RecordedModel):
     RECORDED_AS = "retention_policy"
 
     rows_days = models.PositiveIntegerField(
-        _("days that rows are kept"),
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1)],
-        help_text=_("After that whole sealed blocks are removed and a signed tombstone stays. Empty: for ever."),
-    )
-    bodies_days = models.PositiveIntegerField(
-        _("days that bodies are kept"),
+        _("days to keep rows"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
         help_text=_(
-            "After that arguments, results and errors are erased; their digests stay and still verify. Empty: as rows."
+            "After that, whole sealed blocks are removed and a signed tombstone remains. Leave blank to keep "
+            "rows for ever."
+        ),
+    )
+    bodies_days = models.PositiveIntegerField(
+        _("days to keep bodies"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=_(
+            "After that, arguments, results and errors are erased; their digests remain and still verify. "
+            "Leave blank for the same time as rows."
         ),
     )
 
@@ -192,7 +196,13 @@ class AuditPolicy(RecordedModel):
 
     def clean(self) -> None:
         if self.rows_days and self.bodies_days and self.bodies_days >= self.rows_days:
-            raise ValidationError({"bodies_days": _("Bodies go before their rows, or with them: leave this empty.")})
+            raise ValidationError(
+                {
+                    "bodies_days": _(
+                        "Bodies can't be kept longer than their rows. Leave this blank to keep both equally long."
+                    )
+                }
+            )
 
     def save(self, *args: object, **kwargs: object) -> None:
         self.pk = 1
@@ -242,11 +252,11 @@ class AuditHold(RecordedModel):
         )
         if all(value in (None, "") for value in described):
             raise ValidationError(
-                _("Enter what the hold covers: a tool, a caller, a session, a time or a range of blocks.")
+                _("Enter what the hold covers: a tool, a caller, a session, a time range or a range of blocks.")
             )
 
     def description(self) -> dict[str, Json]:
-        """Give what is held, by the names of the command's flags."""
+        """Return the held rows, by the names of the command's flags."""
         described = {
             "tool": self.tool_name,
             "principal": self.principal,
@@ -265,5 +275,5 @@ class AuditHold(RecordedModel):
 
 
 def horizon(days: int, now: datetime | None = None) -> datetime:
-    """Give the moment before which what was sealed is older than `days`."""
+    """Return the moment before which sealed rows are older than `days`."""
     return (now or timezone.now()) - timedelta(days=days)

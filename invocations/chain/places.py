@@ -1,7 +1,7 @@
 """Places for checkpoints: a file, a syslog, a webhook. Needs no Django.
 
-A place takes a signed note and says whether it arrived. One more, such as an object store with a lock or a witness, is
-a class with `name` and `put`, and a line in `place_of`.
+A place receives a signed note and returns whether it arrived. One more, such as an object store with a lock or a
+witness, is a class with `name` and `put`, and a line in `place_of`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _AUDIT_NOTICE = 13 * 8 + 5
 
 
 class Undelivered(Exception):
-    """The note did not arrive. The text says why, without secrets of the address."""
+    """The note did not arrive. The message is the reason, without secrets of the address."""
 
 
-class Place(Protocol):
+class CheckpointPlace(Protocol):
     @property
     def name(self) -> str:
-        """What logs call it: no secret is in it."""
+        """The name in logs, without secrets."""
 
     def put(self, note: str) -> None:
         """Hand over a signed note; raise Undelivered or OSError where it did not arrive. Ends within seconds."""
@@ -57,7 +57,7 @@ class FilePlace:
 class SyslogPlace:
     """Sends a message of RFC 5424 over UDP, TCP (RFC 6587, octets counted) or a unix socket.
 
-    The standard library's handler is not used: it swallows what fails, waits without end and cannot frame TCP.
+    The standard library's handler is not used: it swallows failures, waits without end and cannot frame TCP.
     """
 
     def __init__(self, address: str) -> None:
@@ -96,7 +96,7 @@ class SyslogPlace:
 
 
 def syslog_message(note: str) -> bytes:
-    """Give a note as one message of RFC 5424; its lines stand behind one another, parted by ` | `."""
+    """Return a note as one message of RFC 5424; its lines stand behind one another, parted by ` | `."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     host = "".join(letter for letter in socket.gethostname() if "!" <= letter <= "~")[:255] or "-"
     line = one_line(note)
@@ -148,8 +148,8 @@ class WebhookPlace:
             raise Undelivered(str(error) or type(error).__name__) from error
 
 
-def place_of(words: Mapping[str, Json]) -> Place:
-    """Give the place that these words, which JSON carries, describe."""
+def place_of(words: Mapping[str, Json]) -> CheckpointPlace:
+    """Return the place that these words, which JSON carries, describe."""
     match words["kind"]:
         case "file":
             return FilePlace(Path(words["path"]))
@@ -166,7 +166,7 @@ class CheckpointDelivery:
     One note waits at most: the next one covers all that the one before it did.
     """
 
-    def __init__(self, place: Place, tries: int, first_pause_seconds: float) -> None:
+    def __init__(self, place: CheckpointPlace, tries: int, first_pause_seconds: float) -> None:
         self._place = place
         self._tries = tries
         self._first_pause = first_pause_seconds
@@ -175,7 +175,7 @@ class CheckpointDelivery:
         self._is_ending = False
         self._failures = 0
         self.problem = ""
-        """What is wrong since so many tries; nothing where the last note arrived."""
+        """The problem since this many attempts; empty if the last note arrived."""
         self._thread = threading.Thread(target=self._work, name="mcphub-checkpoints", daemon=True)
         self._thread.start()
 
@@ -185,7 +185,7 @@ class CheckpointDelivery:
             self._condition.notify_all()
 
     def end(self, seconds: float) -> None:
-        """Let it try what waits once more, for so long."""
+        """Allow a last attempt for pending notes, for this long."""
         with self._condition:
             self._is_ending = True
             self._condition.notify_all()
@@ -221,7 +221,7 @@ class CheckpointDelivery:
         return min(_LONGEST_PAUSE_SECONDS, self._first_pause * 2.0 ** min(self._failures - 1, 10))
 
 
-def undelivered(place: Place, tries: int, error: Exception) -> str:
+def undelivered(place: CheckpointPlace, tries: int, error: Exception) -> str:
     why = str(error).strip() or type(error).__name__
     return f"Checkpoints do not arrive at {place.name}, after {tries} tries: {why[:300]}"
 
@@ -229,7 +229,7 @@ def undelivered(place: Place, tries: int, error: Exception) -> str:
 class Deliveries:
     """All places beside the file that the log is compared with."""
 
-    def __init__(self, places: list[Place], tries: int, first_pause_seconds: float) -> None:
+    def __init__(self, places: list[CheckpointPlace], tries: int, first_pause_seconds: float) -> None:
         self._each = [CheckpointDelivery(place, tries, first_pause_seconds) for place in places]
 
     def hand(self, note: str) -> None:

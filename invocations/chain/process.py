@@ -1,8 +1,8 @@
-"""The sealing process: `python -m invocations.chain.process`, started by a hub, which tells it all on its input.
+"""The sealing process: `python -m invocations.chain.process`, started by a hub, which configures it over its input.
 
-A process of its own, so that reading and hashing take nothing from the one that serves calls. It ends when its
-input ends, however the hub went, after it has sealed what is there. What it has to say goes to the hub's log as
-JSON lines: [level, sentence].
+A process of its own, so that reading and hashing take nothing from the one that serves calls. It ends when its input
+ends, however the hub ended, after sealing the remaining rows. It writes its messages to the hub's log as JSON lines:
+[level, sentence].
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from invocations.chain import checking, counting, marks, watching
+from invocations.chain import alarms, checking, counting, marks, watching
 from invocations.chain.keys import KeyFolder, KeyProblem, KeySource
 from invocations.chain.lease import Lease
 from invocations.chain.log import Log
@@ -100,6 +100,7 @@ class SealingWork:
         self._sweep: checking.Sweep | None = None
         self._outside = watching.Outside(Path(options["checkpoints"]), keys.publics)
         self._tries = options["checkpoint_tries"]
+        self._alarms = alarms.AlarmFile(Path(options["checkpoints"]))
         places = [place_of(words) for words in options["places"]]
         self._deliveries = Deliveries(places, self._tries, min(1.0, self._publish_every))
         self._publisher = Publisher(Path(options["checkpoints"]), self._deliveries)
@@ -109,6 +110,7 @@ class SealingWork:
         self._verify_every = options["verify_seconds"]
         self._compares_at = 0.0
         self._alarm = ""
+        self._reminded: set[str] = set()
         self._is_due = False
         self._published_at = -math.inf  # a clock that begins with the machine may stand near zero
         self._forgets_at = 0.0
@@ -152,7 +154,7 @@ class SealingWork:
             ended = bool(select.select([sys.stdin], [], [], pause)[0])
 
     def _compare(self) -> None:
-        """Compare with what this process and the file outside remember. Raises Rewritten."""
+        """Compare with the memory of this process and the file outside. Raises Rewritten."""
         size = self._sealer.watch.head().tree.size
         if not self._outside.compare(self._log) and size and not self._compares_at:
             say(
@@ -160,6 +162,8 @@ class SealingWork:
                 f"There is no checkpoint in {self._outside.file}, and the audit has {size} blocks: if the database was "
                 "rolled back or rewritten before now, nothing shows it.",
             )
+        if open_ := alarms.reconcile(self._log, self._alarms):
+            self._remind(open_)
         if self._alarm:
             say("warning", "The audit's log is again the one that it was, and is sealed on.")
         self._alarm = ""
@@ -178,6 +182,8 @@ class SealingWork:
         except Bad as bad:
             problem = str(bad)
         watching.keep(self._log, size, problem)
+        if problem:
+            self._keep_outside(problem)
         watching.record(self._log, "watch", size, self._sweep.looked_at, time.monotonic() - began, problem)
         if self._sweep.is_behind:
             self._compares_at = min(self._compares_at, time.monotonic() + _RETRY_SECONDS)
@@ -185,9 +191,10 @@ class SealingWork:
             say("error", f"ALARM: the audit is not as it was sealed: {problem} Run `mcphub audit verify`.")
 
     def _sound(self, problem: str) -> None:
-        """Say that nothing is sealed any more, and why; keep the verdict, and what proves it."""
+        """Report that sealing has stopped, and why; keep the verdict and its evidence."""
         if problem == self._alarm:
             return
+        self._keep_outside(problem)
         with contextlib.suppress(self._database.errors, Bad):
             size = self._log.size()
             watching.keep(self._log, size, problem)
@@ -197,8 +204,21 @@ class SealingWork:
         say("error", f"ALARM: the audit is sealed no more. {problem} Run `mcphub audit verify`.")
         self._alarm = problem
 
+    def _keep_outside(self, problem: str) -> None:
+        try:
+            self._alarms.sound(problem)
+        except OSError as error:
+            say("error", f"ALARM: it cannot be written to {self._alarms.path}: {error.strerror}.")
+
+    def _remind(self, found: list[alarms.OpenAlarm]) -> None:
+        """Say once in the life of this process which alarms nobody has lifted: the journal keeps it, too."""
+        for each in found:
+            if each.id not in self._reminded:
+                self._reminded.add(each.id)
+                say("error", f"ALARM: open since {each.at}: {each.problem} Run `mcphub audit verify`.")
+
     def _publish(self) -> None:
-        """Publish the head. What goes wrong with the file is no reason to stop sealing, and told after some tries."""
+        """Publish the head. Problems with the file do not stop sealing, and are reported after some attempts."""
         try:
             note = self._publisher.publish(self._sealer)
         except OSError as error:
@@ -213,7 +233,7 @@ class SealingWork:
             say("info", "Audit checkpoint: " + one_line(note))
 
     def _tell_undelivered(self) -> None:
-        """Say, and keep beside the verdict, which places checkpoints do not arrive at."""
+        """Report the places that checkpoints do not reach, and keep them beside the verdict."""
         problem = " ".join(filter(None, [self._file_problem, self._deliveries.problem]))
         if problem == self._undelivered or not watching.keep_undelivered(self._log, problem):
             return

@@ -14,7 +14,7 @@ _TAIL_BYTES = 4096
 class Publisher:
     """Appends a checkpoint to `file` whenever the log has grown, and hands it to the other places.
 
-    The other places get the first one in any case: what an earlier process could not bring there may still be missing.
+    The other places receive the first one in any case: an earlier process may not have delivered it.
     """
 
     def __init__(self, file: Path, others: Deliveries | None = None) -> None:
@@ -24,7 +24,7 @@ class Publisher:
         self._size = self._last_size()
 
     def publish(self, sealer: Sealer) -> str | None:
-        """Give the note that was appended, or None where the log has not grown. Raises OSError of the file."""
+        """Return the note that was appended, or None where the log has not grown. Raises OSError of the file."""
         found = sealer.checkpoint()
         if found is None:
             return None
@@ -37,7 +37,7 @@ class Publisher:
         return note
 
     def testify(self, sealer: Sealer) -> None:
-        """Append what this process sealed last, though the log does not have it any more: the next start finds it."""
+        """Append this process's last sealed note even if the log lacks it by now: the next start finds it."""
         found = sealer.last_sealed()
         if found is not None and (size := Checkpoint.parse(found).size) > self._size:
             self._hand(size, found)
@@ -64,7 +64,7 @@ class Publisher:
 
 
 def published(file: Path) -> list[Checkpoint]:
-    """Give the checkpoints in a file; raise Bad where one is damaged."""
+    """Return the checkpoints in a file; raise Bad where one is damaged."""
     try:
         return read_checkpoints(file.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:

@@ -24,7 +24,7 @@ class RowSelection:
     status: str = ""
     received_from: str = ""
     received_until: str = ""
-    """Times as the rows say them: `2026-11-21T08:00:00.000000Z`; the second is excluded."""
+    """Times as in the rows: `2026-11-21T08:00:00.000000Z`; the second is excluded."""
 
     def words(self) -> dict[str, str]:
         return {name: value for name, value in vars(self).items() if value}
@@ -44,7 +44,7 @@ class RowSelection:
 
 
 def begin(log: Log, keys: KeyFolder, first: int) -> Record:
-    """Give the record that an export begins with: what the log was before block `first`."""
+    """Return the first record of an export: the state of the log before block `first`."""
     head = log.head(first)
     publics = keys.publics()
     return {
@@ -71,7 +71,7 @@ def tombstones(log: Log) -> Iterator[Record]:
 
 
 def removed(log: Log, *kinds: str) -> Spans:
-    """Give the blocks of which retention removed this."""
+    """Return the blocks of which retention removed this."""
     spans = Spans()
     for kind, first, last in log.run("SELECT kind, first_block, last_block FROM invocations_audittombstone").fetchall():
         if kind in kinds:
@@ -88,7 +88,7 @@ def records(
     digests: bool = False,
     sealed: Callable[[int], object] | None = None,
 ) -> Iterator[Record]:
-    """Give block after block with its rows; `sealed` hears how many rows each block has."""
+    """Return block after block with its rows; `sealed` receives the number of rows of each."""
     gone = removed(log, "rows")
     for block in log.blocks(first, last):
         if gone.cover(block.number):
@@ -105,7 +105,7 @@ def _block(block: Block, rows: str) -> Record:
 
 
 def _shown(block: Block, rows: Iterator[Record], selection: RowSelection | None) -> Iterator[Record]:
-    """Give the block with the rows that were selected; without any, the block alone."""
+    """Return the block with the rows that were selected; without any, the block alone."""
     if selection is None or not selection.words():
         yield _block(block, "here")
         yield from rows
@@ -129,7 +129,7 @@ def _shown(block: Block, rows: Iterator[Record], selection: RowSelection | None)
 
 
 def _rows(log: Log, block: Block, digests: bool) -> Iterator[Record]:
-    """Give the rows of a block beside the leaves that were sealed; what does not pair carries a `problem`."""
+    """Return the rows of a block beside the sealed leaves; mismatches carry a `problem`."""
     leaves = log.leaves(block.number) or []
     if len(leaves) > block.header["count"]:
         raise Bad(f"Block {block.number}: the stored hashes of its rows are more than were sealed.")
@@ -160,7 +160,7 @@ def _problem(table: str, row_id: int, position: int, words: str) -> Record:
 
 
 def _strays(log: Log, block: Block) -> Iterator[Record]:
-    """Give the rows that stand where retention left none."""
+    """Return the rows that stand where retention left none."""
     for of in AUDITED:
         for values in log.rows(of, *block.span(of.name), 1):
             yield _problem(of.name, values["id"], block.header["first"], "was inserted where rows had been removed")

@@ -1,9 +1,8 @@
-"""Removes what the policy says: whole blocks of rows, or the bodies in them, under a signed tombstone.
+"""Removes rows by policy: whole blocks, or the bodies in them, under a signed tombstone.
 
-What a legal hold describes stays, and so do its whole blocks; so does what a target of shipping that retention waits
-for has not got, and blocks in which a key was introduced, which the verification of later blocks needs. A block is
-verified before anything of it goes: what was tampered with must not vanish. Each step is one transaction of the
-tombstone and what it removes.
+Rows of a legal hold stay with their whole blocks; so do rows that a destination still needs, and blocks that
+introduced a key, which later blocks need for verification. A block is verified before removal: evidence of tampering
+must not vanish. Each step is one transaction of the tombstone and the removal.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class RetentionPlan:
 
 
 def due(log: Log, now: datetime | None = None) -> Iterator[RetentionPlan]:
-    """Give what the policy wants removed and no hold keeps, one after another: do each before the next."""
+    """Return the removals due by policy and not on hold, in order: perform each before the next."""
     policy = AuditPolicy.current()
     if policy.rows_days:
         yield from _plans(log, "rows", horizon(policy.rows_days, now))
@@ -57,7 +56,7 @@ def due(log: Log, now: datetime | None = None) -> Iterator[RetentionPlan]:
 def apply(
     log: Log, keys: KeyFolder, *, who: Actor | None = None, most: int = 0, now: datetime | None = None
 ) -> tuple[int, int]:
-    """Do what is due; give how many rows went and how many lost their bodies. `most` plans at a time, 0: all.
+    """Perform the removal; return the number of rows removed and of bodies erased. `most` plans at a time, 0: all.
 
     Raises KeyProblem, and Bad where a block is not as it was sealed: it is left as it is.
     """
@@ -92,7 +91,7 @@ def _plans(log: Log, kind: str, before: datetime) -> Iterator[RetentionPlan]:
 
 
 def _old(log: Log, kind: str, before: datetime) -> Iterator[Block]:
-    """Give the blocks sealed before then that have not lost this yet."""
+    """Return the blocks sealed before then that have not lost this yet."""
     start = 0
     for first, last in [*records.removed(log, kind, "rows").merged(), (None, None)]:
         for block in log.blocks(start, None if first is None else first - 1):
@@ -103,7 +102,7 @@ def _old(log: Log, kind: str, before: datetime) -> Iterator[Block]:
 
 
 def shipped_through(log: Log, kind: str) -> int | None:
-    """Give the position before which every target has got what retention would remove; None where none waits."""
+    """Return the position that every destination has reached; None if retention waits for none."""
     condition = "" if kind == "rows" else " AND target.with_bodies = ?"
     found: int | None = log.run(
         "SELECT min(state.position) FROM invocations_shippingstate AS state JOIN invocations_shippingtarget AS target "  # noqa: S608
@@ -115,7 +114,7 @@ def shipped_through(log: Log, kind: str) -> int | None:
 
 
 def awaits_targets(log: Log, now: datetime | None = None) -> bool:
-    """Whether something that is due stays because a target of shipping has not got it."""
+    """Return whether something that is due stays because a target of shipping has not got it."""
     policy = AuditPolicy.current()
     for kind, days in (("rows", policy.rows_days), ("bodies", policy.bodies_days)):
         shipped = shipped_through(log, kind)
@@ -208,7 +207,7 @@ def _last_tombstone(log: Log) -> str:
 
 
 def _tombstone(log: Log, plan: RetentionPlan, signer: Signs, now: datetime) -> dict[str, Json]:
-    """Give what is signed of a removal. It names the tombstone before, so that none goes unseen."""
+    """Return the signed content of a removal. It names the tombstone before, so that none goes unseen."""
     first, last = plan.blocks[0], plan.blocks[-1]
     return {
         "count": plan.rows,

@@ -1,4 +1,4 @@
-"""What the database itself refuses: to change or delete what was recorded, unless a tombstone says that it goes."""
+"""Rules in the database itself: recorded rows cannot be changed, or deleted without a tombstone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TOMBSTONES = "invocations_audittombstone"
 
 
 def _covered(of: Audited, kind: str) -> str:
-    """Whether a tombstone of `kind` covers the row OLD."""
+    """Return whether a tombstone of `kind` covers the row OLD."""
     return (
         f"OLD.id > coalesce((SELECT {of.name}s_after FROM {_TOMBSTONES} WHERE kind = '{kind}' "  # noqa: S608 - our own names
         f"AND {of.name}s_through >= OLD.id ORDER BY {of.name}s_through, {of.name}s_after LIMIT 1), OLD.id)"
@@ -17,7 +17,7 @@ def _covered(of: Audited, kind: str) -> str:
 
 
 def _only_bodies_go(of: Audited) -> Dialects:
-    """Whether nothing changes but bodies, each to its own digest (SQLite cannot compute it: to any)."""
+    """Return whether nothing changes but bodies, each to its own digest (SQLite cannot compute it: to any)."""
     kept = [name for name in of.columns if name not in of.bodies]
     sqlite = [f"NEW.{name} IS OLD.{name}" for name in kept]
     postgresql = [f"NEW.{name} IS NOT DISTINCT FROM OLD.{name}" for name in kept]

@@ -1,8 +1,8 @@
 """Turns committed rows into signed blocks, outside the request path. Needs no Django.
 
-A block takes, of each table, the rows after the last block's through a bound below which nothing can still come
-to light. It is one INSERT transaction: a sealer that dies leaves a whole block or none, and of two sealers of one
-number the second loses by the primary key and begins anew from what it finds.
+A block takes, of each table, the rows after the last block's through a bound below which nothing can still come to
+light. It is one INSERT transaction: a sealer that dies leaves a whole block or none, and of two sealers of one number
+the second loses by the primary key and starts again from the current state.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ class Sealer:
         self.sealed_rows = 0
 
     def seal(self) -> int:
-        """Seal what is there; give how many rows that was.
+        """Seal the pending rows; return their number.
 
-        Raises Rewritten where the log is not the one that this process saw last, KeyProblem, or what the database
-        raises.
+        Raises Rewritten if the log differs from the one this process saw last, KeyProblem, or a database error.
         """
         self.watch.head()
         bounds = self._bounds()
@@ -128,7 +127,7 @@ class Sealer:
         return len(leaves)
 
     def _signer(self, head: Head) -> Signs:
-        """Give the key; a machine that has another one than the log must not sign it."""
+        """Return the key; a machine that has another one than the log must not sign it."""
         if head.tree.size == 0:
             return self._keys.signer(may_make=True)
         signer = self._keys.signer()
@@ -142,7 +141,7 @@ class Sealer:
         return signer
 
     def _introduced(self, signer: Signs) -> bool:
-        """Whether a rotation, whose event the log holds, made this the key."""
+        """Return whether a rotation recorded in the log introduced this key."""
         rows = self._log.run(
             "SELECT after FROM sessions_app_auditevent WHERE kind IN ('audit.key_rotated', 'audit.key_lost') "
             "ORDER BY id DESC LIMIT 1"
@@ -157,12 +156,12 @@ class Sealer:
             sign_checkpoint(signer, 0, Frontier().root())
 
     def unsealed(self) -> int:
-        """Give about how many rows wait: the distance between ids, which may have gaps."""
+        """Return about how many rows wait: the distance between ids, which may have gaps."""
         head, highest = self._log.head(), self._log.highest()
         return sum(max(0, highest[name] - through) for name, through in head.through.items())
 
     def last_sealed(self) -> str | None:
-        """Give the signed note of what this process sealed last, whatever the database says by now."""
+        """Return the signed note of this process's last block, whatever the database holds by now."""
         if self._sealed is None:
             return None
         size, root, signature, key_id = self._sealed
@@ -170,13 +169,13 @@ class Sealer:
         return note(public, size, root, signature) if public else None
 
     def checkpoint(self) -> tuple[int, str] | None:
-        """Give size and signed note of the log as it is; None while it is empty. Raises Rewritten."""
+        """Return size and signed note of the log as it is; None while it is empty. Raises Rewritten."""
         size = self.watch.head().tree.size
         return (size, checkpoint_note(self._log, self._keys, size)) if size else None
 
 
 def checkpoint_note(log: Log, keys: KeyFolder, size: int) -> str:
-    """Give the checkpoint of the first `size` blocks, as it was signed when the last of them was sealed."""
+    """Return the checkpoint of the first `size` blocks, as it was signed when the last of them was sealed."""
     block = log.block(size - 1)
     if block is None:
         raise KeyProblem(f"The log has no {size} blocks.")

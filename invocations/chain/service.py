@@ -1,4 +1,4 @@
-"""The hub's side of sealing: starts the sealing process where none runs, and hears what it says."""
+"""The hub's side of sealing: starts the sealing process if none runs, and reads its messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from invocations.chain import retention, watching
+from invocations.chain import alarms, retention, watching
 from invocations.chain.commanding import SigningCommand
 from invocations.chain.keys import KeyFolder, KeySource
 from invocations.chain.lease import Lease
@@ -57,6 +57,10 @@ def places() -> list[dict[str, Json]]:
     return found
 
 
+def alarm_file() -> alarms.AlarmFile:
+    return alarms.AlarmFile(checkpoints())
+
+
 def log_on(connection: BaseDatabaseWrapper) -> Log:
     """The log on a connection of Django's."""
 
@@ -80,7 +84,7 @@ def publisher() -> Publisher:
 
 
 def where() -> dict[str, Json]:
-    """Say where the database is, in words that JSON carries."""
+    """Return the database's location as JSON-compatible values."""
     configured = direct_settings()
     if connections["default"].vendor == "sqlite":
         return {"vendor": "sqlite", "parameters": {"path": str(configured["NAME"])}}
@@ -100,18 +104,25 @@ def lease_of(log: Log) -> Lease:
 
 @dataclass(frozen=True)
 class Standing:
-    """What this process knows of the audit's verification. Costs whoever asks no statement."""
+    """The state of the audit's verification in this process. Costs whoever asks no statement."""
 
     verdict: watching.ChainVerdict | None = None
     alarm: str = ""
     """Why the audit needs a person's look."""
+
+    @property
+    def is_witnessed(self) -> bool:
+        """Whether checkpoints go to a place that this hub's folder and database are not."""
+        return bool(
+            settings.MCPHUB_CHECKPOINT_FILE or settings.MCPHUB_CHECKPOINT_SYSLOG or settings.MCPHUB_CHECKPOINT_WEBHOOK
+        )
 
 
 _standing = Standing()
 
 
 def standing() -> Standing:
-    """Give it as of the last look of this process's hub, some seconds ago at most."""
+    """Return it as of the last look of this process's hub, some seconds ago at most."""
     return _standing
 
 
@@ -136,12 +147,14 @@ class Sealing:
     def look(self, *, is_last: bool = False) -> None:
         """Start the sealing process where there is something to seal or to watch and none runs, here or elsewhere.
 
-        Each hub remembers where the log ended, so that the process it starts knows it too. A hub that stops
-        (`is_last`) starts one for what is not sealed only.
+        Each hub remembers where the log ended, so that the process it starts knows it too. A stopping hub (`is_last`)
+        starts one only for unsealed rows.
         """
         try:
             found = watching.verdict(self._log)
             alarm = found.alarm(settings.MCPHUB_VERIFY_SECONDS, self._began_at) if found else ""
+            if not alarm:  # rewritten with the log, or with an older database
+                alarm = alarms.words_of(alarm_file().open(alarms.recorded(self._log)))
             if settings.MCPHUB_SEAL_SECONDS:
                 try:
                     self._watch.head()
@@ -162,7 +175,7 @@ class Sealing:
             raise
 
     def retain(self) -> None:
-        """Remove some of what the policy says, in the hub whose machine holds the key and whose process seals."""
+        """Remove some rows by policy, in the hub whose machine holds the key and whose process seals."""
         if self._process is None or self._process.poll() is not None:
             return
         try:
@@ -178,7 +191,7 @@ class Sealing:
         return sealer_of(self._database).unsealed() > 0
 
     def stop(self) -> None:
-        """Let the process seal what is there and end; one that has not begun yet is started for it."""
+        """Let the process seal the remaining rows and end; start it first if needed."""
         with contextlib.suppress(Exception):  # the database is gone, and the next start seals
             self.look(is_last=True)
         _know(Standing())
@@ -197,6 +210,10 @@ class Sealing:
     def _sound(self, problem: str) -> None:
         if problem != self._sounded:
             logger.error("ALARM: the audit's log is not the one that this hub saw. %s", problem)
+            try:
+                alarm_file().sound(problem)
+            except OSError as error:
+                logger.error("ALARM: it cannot be written to %s: %s", alarm_file().path, error.strerror)
             watching.keep(self._log, self._log.size(), problem)
         self._sounded = problem
 

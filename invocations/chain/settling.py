@@ -13,11 +13,11 @@ class Settling:
         self._table = table
         self._through = 0
         self._next = 0
-        """Settled as soon as who wrote when this was the highest id has ended."""
+        """Settled as soon as the writers at the time of this highest ID have ended."""
         self._writers: set[str] = set()
 
     def look(self, log: Log) -> int:
-        """Give the id, as far as one look can tell. It waits for nobody, so it may lag behind by a look."""
+        """Return the ID, as far as one query shows. It waits for nobody, so it may lag behind by a look."""
         if self._writers:
             self._writers &= log.writers()
         if self._writers:

@@ -15,7 +15,7 @@ from invocations.columns import AuditTable, ColumnType
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """`name` as the verifier says it; `columns`: name -> text, integer, boolean or time, in order of the names."""
+    """`name` as in the verifier; `columns`: name -> text, integer, boolean or time, in order of the names."""
 
     name: str
     table: str
@@ -30,7 +30,7 @@ class Audited:
         return tuple(at for at, kind in enumerate(self.columns.values()) if kind == "boolean")
 
     def select(self, is_sqlite: bool, *, digests: bool = False) -> str:
-        """Give the list of what to select; with `digests` PostgreSQL hashes the bodies and keeps them to itself."""
+        """Return the SELECT list; with `digests` PostgreSQL hashes the bodies and does not send them."""
         return ", ".join(self._column(name, kind, is_sqlite, digests) for name, kind in self.columns.items())
 
     def _column(self, name: str, kind: str, is_sqlite: bool, digests: bool) -> str:

@@ -5,8 +5,9 @@
 
 It reads an export as a stream and names the first row that is not as it was sealed; or it checks that the rows of a
 proof, as the hub's REST gives it for one call or event, are in the log that its checkpoint signs. The hub feeds the
-same class from its database. How it works: rows become leaves; the leaves of a block a Merkle tree (RFC 9162); the
-headers of the blocks are leaves of another such tree, whose root the hub signs as a checkpoint (C2SP tlog-checkpoint).
+same class from its database. How it works: rows become leaves; the leaves of a block form a Merkle tree (RFC 9162);
+the headers of the blocks are leaves of another such tree, whose root the hub signs as a checkpoint (C2SP
+tlog-checkpoint).
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ TABLES = ("envelope", "invocation", "event")
 BODIES = {"envelope": ("params",), "invocation": ("arguments", "result", "error"), "event": ()}
 """Columns that a row's hash covers by their SHA-256 alone, so that they can go while the hash still verifies."""
 NOTHING = "0" * 64
-"""What the first block names as the block before it."""
+"""The first block's predecessor."""
 KEY_ROTATED = "audit.key_rotated"
 REMOVALS = ("audit.rows_removed", "audit.bodies_removed")
 """The kind of event by which the old key introduces the next one."""
 
 
 class Bad(Exception):
-    """What is not as it was sealed. The text names the row, or the block where no row can be named."""
+    """Evidence that something changed after sealing. The text names the row, or the block where no row can be named."""
 
 
 # Hashes ------------------------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ def _dumps_slowly(value: object) -> bytes:
 
 
 def row_bytes(table: str, values: dict[str, Any]) -> bytes:
-    """Give what the hash of a row covers: its columns, of which those that are null are left out, bodies by digest."""
+    """Return the hashed bytes of a row: its columns without nulls, bodies by digest."""
     shown = dict(values)
     for name in BODIES[table]:
         body = shown.get(name)
@@ -87,7 +88,7 @@ def body_digest(body: str) -> str:
 
 
 def erased_digest(body: str) -> str | None:
-    """Give the digest that stands where a body was erased (a JSON string); bodies are objects."""
+    """Return the digest that stands where a body was erased (a JSON string); bodies are objects."""
     return body[1:-1] if body[:8] == '"sha256:' else None
 
 
@@ -100,7 +101,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def merkle_root(leaves: list[bytes]) -> bytes:
-    """Give the root over leaf hashes (RFC 9162, 2.1.1)."""
+    """Return the root over leaf hashes (RFC 9162, 2.1.1)."""
     if not leaves:
         return hashlib.sha256().digest()
     level = leaves
@@ -140,7 +141,7 @@ class Frontier:
 
 
 def root_from_inclusion(index: int, size: int, leaf: bytes, path: list[bytes]) -> bytes:
-    """Give the root that an inclusion proof leads to (RFC 9162, 2.1.3.2); raise Bad where it cannot be one."""
+    """Return the root that an inclusion proof leads to (RFC 9162, 2.1.3.2); raise Bad where it cannot be one."""
     if not 0 <= index < size:
         raise Bad(f"Leaf {index} is not in a tree of {size}.")
     at, last, found = index, size - 1, leaf
@@ -254,7 +255,7 @@ def checkpoint_text(origin: str, size: int, root: bytes) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the hub signs of its log: so many blocks, with this root."""
+    """A signed statement of the log's size in blocks and its root."""
 
     origin: str
     size: int
@@ -335,7 +336,7 @@ class Summary:
     removed: int = 0
     """Rows that retention removed, under signed tombstones."""
     erased: int = 0
-    """Rows whose bodies retention erased."""
+    """Rows with bodies erased by retention."""
     keys: list[str] = field(default_factory=list)
     last: str = ""
     """When the last block was sealed."""
@@ -351,7 +352,7 @@ class Verifier:
     def __init__(
         self, keys: Iterable[PublicKey], checkpoints: Iterable[Checkpoint] = (), *, digested: bool = False
     ) -> None:
-        """`digested`: who feeds it read the bodies and hashed them already (`sha256:…`, which is not JSON)."""
+        """`digested`: the caller read the bodies and hashed them already (`sha256:…`, which is not JSON)."""
         self._digested = digested
         self.summary = Summary()
         self._keys = {key.key_id: key for key in keys}
@@ -373,7 +374,7 @@ class Verifier:
         self._introduced: list[str] = []
         self._tombstones: list[tuple[dict[str, Any], str]] = []
         self._told: list[dict[str, Any]] = []
-        """The tombstones that sealed events tell of."""
+        """The tombstones recorded in sealed events."""
         self._gone = {"rows": Spans(), "bodies": Spans()}
         self._is_bodiless = False
         self._ended = False
@@ -403,7 +404,7 @@ class Verifier:
             raise Bad(f"A record without its due form, after {self._so_far()}: {error!r}.") from None
 
     def finish(self) -> Summary:
-        """Say that the stream ends here; check what only the whole shows."""
+        """Mark the end of the stream; check properties of the whole."""
         if not self._ended:
             raise Bad(f"The export is cut off after {self._so_far()}.")
         for tombstone, signature in self._tombstones:
@@ -584,7 +585,7 @@ def tombstone_bytes(tombstone: Mapping[str, object]) -> bytes:
 
 
 def tombstone_hash(tombstone: Mapping[str, object]) -> str:
-    """Give what the next tombstone names this one by."""
+    """Return the hash by which the next tombstone names this one."""
     return hashlib.sha256(tombstone_bytes(tombstone)).hexdigest()
 
 
@@ -596,7 +597,9 @@ def _span(tombstone: Mapping[str, object]) -> str:
 
 
 def check_proof(proof: dict[str, Any], keys: Iterable[PublicKey]) -> list[dict[str, Any]]:
-    """Give what the log holds of the rows of a proof; raise Bad unless all are in the log that a trusted key signed."""
+    """Return the log's statements about the rows of a proof; raise Bad unless all are in a log signed by a trusted
+    key.
+    """
     try:
         checkpoint = Checkpoint.parse(proof["checkpoint"])
         rows = [(table, proof[table]) for table in TABLES if proof.get(table) is not None]
@@ -634,7 +637,7 @@ def _proved(table: str, row: dict[str, Any], checkpoint: Checkpoint) -> dict[str
 
 
 def read_export(lines: Iterable[bytes], read: Callable[[int], None] | None = None) -> Iterator[dict[str, Any]]:
-    """Give the records of an export; `read` hears how many bytes each took."""
+    """Return the records of an export; `read` receives the number of bytes of each."""
     for number, line in enumerate(lines, 1):
         try:
             record = loads(line)

@@ -1,7 +1,7 @@
 """Notices that the log was cut or rewritten, by whoever has the hub's own rights. Needs no Django.
 
 Two memories are compared with the database: a `Watch` is that of a running process, `Outside` that of all processes,
-in a file which a rolled-back database does not roll back. What they find is told by a `Verdict` in the database.
+in a file which a rolled-back database does not roll back. They write their findings to a `Verdict` in the database.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 _AGAIN = 200
 """Of the checkpoints that were compared, so many are compared at each look; of older ones the signature is not read."""
 _MOST_LINES = 10
-"""Of a checkpoint; what is longer is none."""
+"""Lines of a checkpoint; longer texts are none."""
 
 
 class Rewritten(Exception):
-    """The log is not the one that it was. The text says how that was seen."""
+    """The log is not the one that it was. The message is the evidence."""
 
 
 class Watch:
     """Where the log ended when this process saw it last. Whoever seals asks here first.
 
-    With `publics`, the public keys on file, blocks that others sealed must bear a signature. One of a key that is not
-    on file is left to who seals: it tells a machine with a folder of its own from a log that was rewritten.
+    With `publics`, the public keys on file, blocks that others sealed must bear a signature. A note of an unknown key
+    is left to the sealer, which can tell a machine with a folder of its own from a rewritten log.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Watch:
         return self._known
 
     def head(self) -> Head:
-        """Give the head of the log, which continues what was seen before; raise Rewritten where it does not."""
+        """Return the head of the log, which continues the known one; raise Rewritten otherwise."""
         size = self._log.size()
         try:
             if self._known is None:
@@ -71,7 +71,7 @@ class Watch:
         return self._known
 
     def saw(self, head: Head) -> None:
-        """Remember what this process has sealed itself."""
+        """Remember this process's own blocks."""
         self._known = head
 
     def _first(self, size: int) -> Head:
@@ -119,7 +119,7 @@ def _follow(known: Head, tree: Frontier, block: Block) -> Head:
 
 
 def words_of(head: Head) -> dict[str, Json]:
-    """Give a head as JSON carries it to another process."""
+    """Return a head as JSON carries it to another process."""
     return {
         "size": head.tree.size,
         "roots": [root.hex() for root in head.tree.roots],
@@ -136,7 +136,7 @@ def head_of(words: dict[str, Json]) -> Head:
 
 
 class Outside:
-    """The checkpoints that left the database. The first look reads the whole file, each later one what was added."""
+    """The checkpoints that left the database. The first look reads the whole file, later ones the additions."""
 
     def __init__(self, file: Path, publics: Callable[[], Iterable[PublicKey]]) -> None:
         self.file = file
@@ -147,7 +147,7 @@ class Outside:
         self._recent: deque[Checkpoint] = deque(maxlen=_AGAIN)
 
     def compare(self, log: Log) -> int:
-        """Give how many checkpoints the file has; raise Rewritten where one disagrees with the log.
+        """Return how many checkpoints the file has; raise Rewritten where one disagrees with the log.
 
         An entry that was cut off while it was written counts as none.
         """
@@ -205,7 +205,7 @@ class Outside:
 
 
 def _parsed(lines: list[bytes]) -> Checkpoint | None:
-    """Read the note that these lines end with; what was cut off may stand before it."""
+    """Read the note at the end of these lines; a truncated one may precede it."""
     for first in range(len(lines)):
         try:
             return Checkpoint.parse(b"".join(lines[first:]).decode(errors="replace").strip("\n") + "\n")
@@ -241,7 +241,7 @@ def _compare(log: Log, checkpoints: list[Checkpoint]) -> None:
 
 @dataclass(frozen=True)
 class ChainVerdict:
-    """What the last verification found; no problem is an empty text."""
+    """The result of the last verification; an empty text is no problem."""
 
     verified_at: datetime
     size: int
@@ -250,7 +250,7 @@ class ChainVerdict:
     """Which places checkpoints do not arrive at, and why."""
 
     def alarm(self, every_seconds: float, since: datetime) -> str:
-        """Give what a person must look into, or an empty text.
+        """Return the problem that a person must investigate, or an empty text.
 
         `every_seconds`: how often a hub verifies; `since`: when one began to.
         """
@@ -280,7 +280,7 @@ KEPT_VERIFICATIONS = 10_000
 def record(log: Log, way: str, size: int, blocks: int, seconds: float, problem: str = "") -> None:
     """Append a verification to those that are kept. `blocks`: so many were read with their rows.
 
-    One that finds what the last one found is not kept: it would be found every few minutes until somebody looks.
+    A result equal to the last one is not stored: it would repeat every few minutes.
     """
     last = log.run("SELECT way, problem FROM invocations_auditverification ORDER BY id DESC LIMIT 1").fetchone()
     if problem and last is not None and tuple(last) == (way, problem[:1000]):
@@ -298,17 +298,21 @@ def record(log: Log, way: str, size: int, blocks: int, seconds: float, problem: 
     log.run("DELETE FROM invocations_auditverification WHERE id <= ? AND problem = ''", newest - KEPT_VERIFICATIONS)
 
 
-def keep(log: Log, size: int, problem: str = "", *, is_whole: bool = False) -> None:
-    """Write the verdict. One that is bad stays until a verification of the whole log finds nothing."""
+def keep(log: Log, size: int, problem: str = "") -> None:
+    """Write the verdict. One that is bad stays until a person lifts the alarm: a log that was rewritten agrees."""
     log.run(
         "INSERT INTO invocations_auditverdict (id, verified_at, size, problem, undelivered) VALUES (1, ?, ?, ?, '') "
         "ON CONFLICT (id) DO UPDATE SET verified_at = excluded.verified_at, size = excluded.size, "
-        "problem = excluded.problem WHERE ? OR excluded.problem <> '' OR invocations_auditverdict.problem = ''",
+        "problem = excluded.problem WHERE excluded.problem <> '' OR invocations_auditverdict.problem = ''",
         log.moment(datetime.now(UTC)),
         size,
         problem[:1000],
-        is_whole,
     )
+
+
+def lift(log: Log) -> None:
+    """Take the problem out of the verdict: a person has looked into it."""
+    log.run("UPDATE invocations_auditverdict SET problem = '' WHERE id = 1")
 
 
 def keep_undelivered(log: Log, problem: str) -> bool:

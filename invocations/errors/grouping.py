@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from invocations.chain.log import Log
 
 MOST_GROUPS = 5000
-"""Of a hub. What fails beyond them is counted by code alone."""
+"""Of a hub. Further failures are counted by code alone."""
 MOST_MESSAGES = 50
-"""Of one tool and code; what says something else is counted together."""
+"""Per tool and code; other messages are counted together."""
 MOST_CALLERS = 20
 """That a group names."""
 HOURS, DAYS = 72, 90
@@ -36,7 +36,9 @@ _READ = "key, id, hours, days, callers, unnamed_calls"
 
 @dataclass(slots=True)
 class GroupGain:
-    """What a block adds to one group. `callers`: principal -> label and calls; slots as `YYYY-MM-DDTHH` and `…-DD`."""
+    """A block's additions to one group. `callers`: principal -> label and calls; slots as
+    `YYYY-MM-DDTHH` and `…-DD`.
+    """
 
     tool: str
     code: str
@@ -80,7 +82,7 @@ class GroupGain:
 
 
 def gained(log: Log, failed: Sequence[Mapping[str, Any]]) -> list[GroupGain]:
-    """Give what failed rows of a block add, by group; reads their messages."""
+    """Return the additions of a block's failed rows, by group; reads their messages."""
     # A row whose time is none, as after tampering, is left out: it is the proof that must tell of it.
     failed = [row for row in failed if _TIME.match(str(row.get("started_at"))) and type(row["occurrences"]) is int]
     if not failed:
@@ -122,7 +124,7 @@ def add(log: Log, gains: Sequence[GroupGain], now: datetime) -> None:
 
 
 def forget(log: Log, now: datetime, most: int = 500) -> bool:
-    """Remove groups that have not occurred for long, or whose last call retention has removed or erased."""
+    """Delete groups that have not occurred for long, or whose last call retention has removed or erased."""
     removed = log.run(
         f"DELETE FROM {_TABLE} WHERE id IN (SELECT id FROM {_TABLE} WHERE last_at < ? OR last_sequence <= "  # noqa: S608 - our own names
         "(SELECT coalesce(max(invocations_through), 0) FROM invocations_audittombstone) LIMIT ?)",
@@ -143,7 +145,7 @@ def _known(log: Log, keys: list[str]) -> dict[str, tuple[Any, ...]]:
 
 
 def _fitted(log: Log, new: list[GroupGain]) -> list[GroupGain]:
-    """Give new groups as the bounds allow them: without their message, or without their tool."""
+    """Return new groups as the bounds allow them: without their message, or without their tool."""
     (room,) = log.run(f"SELECT count(*) FROM {_TABLE}").fetchone()  # noqa: S608 - our own name
     places = {(gain.tool, gain.code) for gain in new}
     held: Counter[tuple[str, str]] = Counter()
@@ -229,7 +231,7 @@ def _update(log: Log, gain: GroupGain, row: tuple[Any, ...], now: datetime) -> N
 
 
 def _callers(held: dict[str, list[Any]], more: Mapping[str, tuple[str, int]]) -> tuple[dict[str, list[Any]], int]:
-    """Give the callers that a group names, and the calls of those that it has no room for."""
+    """Return the callers that a group names, and the calls of those that it has no room for."""
     unnamed = 0
     for principal, (label, calls) in more.items():
         if principal in held:
@@ -248,6 +250,6 @@ def _slots(held: dict[str, int], more: Counter[str], most: int) -> str:
 
 
 def _moment(log: Log, moment: str) -> str:
-    """Give a time in UTC as the database stores it."""
+    """Return a time in UTC as the database stores it."""
     words = moment.rstrip("Z").replace("T", " ")
     return words if log.is_sqlite else f"{words}+00"

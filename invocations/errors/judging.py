@@ -1,4 +1,4 @@
-"""What people decide about a group of errors: mute, resolve, open again; each is an event of the audit."""
+"""Decisions about an error group: mute, resolve, reopen; each is an event of the audit."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from sessions_app.kit.fields import JSONText
 
 
 class ErrorGroup(models.Model):
-    """Failed calls of one tool with one code and, but for what differs from call to call, one message.
+    """Failed calls of one tool with one code and one message, apart from varying parts.
 
     The sealing process writes the figures (`errors.grouping`), people the state.
     """
@@ -31,17 +31,17 @@ class ErrorGroup(models.Model):
     last_at = models.DateTimeField(_("last seen"))
     first_sequence = models.BigIntegerField()
     last_sequence = models.BigIntegerField()
-    hours = JSONText(help_text=_("Hour in UTC to calls, the newest that are kept."))
-    days = JSONText(help_text=_("Day in UTC to calls, the newest that are kept."))
-    callers = JSONText(_("callers"), help_text=_("Principal to label and calls, of the first that it hit."))
-    unnamed_calls = models.BigIntegerField(default=0, help_text=_("Of callers for whom there was no room."))
+    hours = JSONText(help_text=_("Calls per hour (UTC), the newest that are kept."))
+    days = JSONText(help_text=_("Calls per day (UTC), the newest that are kept."))
+    callers = JSONText(_("callers"), help_text=_("Label and calls per principal, for the first principals affected."))
+    unnamed_calls = models.BigIntegerField(default=0, help_text=_("Calls of callers beyond that number."))
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.OPEN)
     state_at = models.DateTimeField(_("since"), default=timezone.now)
     state_by = models.CharField(_("by"), max_length=150, blank=True)
-    reopened = models.BooleanField(_("came back"), default=False)
+    reopened = models.BooleanField(_("recurred"), default=False)
 
     class Meta:
-        verbose_name = _("group of errors")
+        verbose_name = _("error group")
         verbose_name_plural = _("errors")
         ordering = ["-last_at"]
         default_permissions = ("view", "change")

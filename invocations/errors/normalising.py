@@ -1,4 +1,4 @@
-"""What equal failures have in common: their message without what differs from call to call. Pure, without Django."""
+"""The common part of equal failures: their message without varying parts. Pure, without Django."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RULES = (
 
 
 def message_of(error: str | None) -> str:
-    """Give the message of an error as it is stored; empty where there is none, or retention erased it."""
+    """Return the message of an error as it is stored; empty where there is none, or retention erased it."""
     try:
         found = json.loads(error or "null")
     except ValueError:
@@ -32,7 +32,7 @@ def message_of(error: str | None) -> str:
 
 
 def normalised(message: str) -> str:
-    """Give what two messages have in common that differ in ids, numbers, times, addresses and quoted texts."""
+    """Return the common form of messages that differ in IDs, numbers, times, addresses and quoted texts."""
     words = " ".join(message[:LOOKED_AT].split())
     for pattern, name in _RULES:
         words = pattern.sub(name, words)
@@ -41,5 +41,5 @@ def normalised(message: str) -> str:
 
 
 def key_of(tool: str, code: str, message: str) -> str:
-    """Give the digest by which a group is found."""
+    """Return the digest by which a group is found."""
     return hashlib.sha256("\0".join((tool, code, message)).encode(errors="replace")).hexdigest()

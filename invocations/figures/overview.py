@@ -1,6 +1,6 @@
-"""What happened in a span of time, in few reads: tallies of what is sealed, and the few calls that are not yet.
+"""Activity in a time range, in few reads: tallies of sealed rows, and the few unsealed calls.
 
-Times are whole slots, so that what is counted is what a list from `after` to `before` shows.
+Times are whole slots, so counts equal the list from `after` to `before`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Overview:
     _counts: dict[str, dict[str, Tally]] = field(default_factory=dict)
 
     def top(self, subject: str, most: int = 8) -> list[tuple[str, Tally]]:
-        """Give the names of a subject with the most calls."""
+        """Return the names of a subject with the most calls."""
         counts = sorted(self.counts(subject).items(), key=lambda each: (-each[1].calls, each[0]))
         found = {name: Tally(tally.calls, tally.errors) for name, tally in counts[:most]}
         for name, durations in self._tallies(subject).filter(name__in=found).values_list("name", "durations"):
@@ -70,7 +70,7 @@ class Overview:
         return list(found.items())
 
     def counts(self, subject: str) -> dict[str, Tally]:
-        """Give calls and errors of every name of a subject, without durations: one statement, whoever asks again."""
+        """Return calls and errors of every name of a subject, without durations: one statement, whoever asks again."""
         if subject not in self._counts:
             sums = self._tallies(subject).order_by().values("name")
             totals = {
@@ -133,7 +133,7 @@ def between(
 
 
 def _summed(subject: str, name: str, span: int, after: datetime, before: datetime) -> Tally:
-    """Give what is sealed of a time that is whole slots, as one tally."""
+    """Return the sealed calls of a time of whole slots, as one tally."""
     total = Tally()
     rows = CallTally.objects.filter(subject=subject, name=name, span=span, slot__gte=after, slot__lt=before)
     for calls, errors, durations in rows.values_list("calls", "errors", "durations"):
@@ -146,7 +146,7 @@ def _at(found: Overview, slot: datetime) -> Tally:
 
 
 def unsealed(span: int, after: datetime, before: datetime) -> tuple[dict[tuple[datetime, str, str], Tally], bool]:
-    """Count what no block holds yet; False where that is more than should be read."""
+    """Count the unsealed calls; False if there are too many to read."""
     sealed = AuditBlock.objects.order_by("-number").values_list("invocations_through", flat=True).first() or 0
     rows = McpToolInvocation.objects.filter(pk__gt=sealed).order_by("pk").values(*_COUNTED)[: _MOST_UNSEALED + 1]
     count, seen = Count(), 0

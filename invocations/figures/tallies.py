@@ -43,7 +43,8 @@ class Tally:
         self.durations.update(other.durations)
 
     def percentile(self, part: int) -> int | None:
-        """Give the milliseconds that `part` of a hundred calls do not exceed: at most a fifth too many, never too few.
+        """Return the milliseconds that `part` of a hundred calls do not exceed: at most a fifth too many, never
+        too few.
 
         None where nothing was counted.
         """
@@ -56,7 +57,7 @@ class Tally:
         return None
 
     def dump(self) -> str:
-        """Give the durations as JSON text, shortest first."""
+        """Return the durations as JSON text, shortest first."""
         return json.dumps({str(number): self.durations[number] for number in sorted(self.durations)})
 
     def see(self, durations: str) -> None:
@@ -72,7 +73,7 @@ class Tally:
 
 @lru_cache(4096)
 def class_of(duration_ms: int) -> int:
-    """Give the class of a duration: 0 for less than a millisecond, then four for each doubling."""
+    """Return the class of a duration: 0 for less than a millisecond, then four for each doubling."""
     if duration_ms <= 0:
         return 0
     number = math.ceil(math.log2(duration_ms) * _CLASSES_OF_AN_OCTAVE) + 1
@@ -81,19 +82,19 @@ def class_of(duration_ms: int) -> int:
 
 
 def longest_of(number: int) -> int:
-    """Give the longest duration of a class, in whole milliseconds."""
+    """Return the longest duration of a class, in whole milliseconds."""
     return 0 if number == 0 else math.floor(2 ** ((number - 1) / _CLASSES_OF_AN_OCTAVE) + 1e-9)
 
 
 def slot_of(moment: datetime, span: int) -> datetime:
-    """Give when the slot of a span begins that holds a moment."""
+    """Return when the slot of a span begins that holds a moment."""
     since = int(moment.timestamp())
     return datetime.fromtimestamp(since - since % span, UTC)
 
 
 @lru_cache(4096)
 def _slots_of(minute: str) -> tuple[tuple[int, str], ...]:
-    """Give span and slot, as in `Key`, of a time as `YYYY-MM-DDTHH:MM`; none for what is no such time."""
+    """Return span and slot, as in `Key`, of a time as `YYYY-MM-DDTHH:MM`; none for an invalid time."""
     try:
         moment = datetime.strptime(minute, "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
     except ValueError:
@@ -125,9 +126,9 @@ class Count:
             self._alike[alike] += get("occurrences", 1)
 
     def found(self) -> dict[Key, Tally]:
-        """Give what was counted.
+        """Return the counts.
 
-        A row whose time is none, as after tampering, is left out: it is the proof that must tell of it.
+        A row with an invalid time, as after tampering, is skipped: the proof reports it.
         """
         found: dict[Key, Tally] = {}
         for (minute, status, duration_class, *names), calls in self._alike.items():

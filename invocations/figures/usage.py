@@ -18,7 +18,7 @@ from tools_catalog.models import McpToolDefinition
 from tools_catalog.usage import DAYS, Callers, Counted, Recent
 
 MOST_CALLS = 20_000
-"""Calls that are read at most to say who made them, of all tools asked for together."""
+"""Calls read at most to find callers, over all requested tools."""
 _FEWEST_CALLS = 1000
 """… but so many of each tool."""
 _MOST_NAMES = 10
@@ -30,7 +30,7 @@ _ALL: _Names = None
 
 
 def recent(names: Sequence[str]) -> dict[str, Recent]:
-    """Give the last call, and how the calls of the last 24 hours went, of each tool of these names."""
+    """Return the last call, and how the calls of the last 24 hours went, of each tool of these names."""
     now = datetime.now(UTC)
     counts = _counted(names, now, with_durations=True)
     last = _last_called(names)
@@ -47,7 +47,7 @@ def recent(names: Sequence[str]) -> dict[str, Recent]:
 
 
 def grouped(groups: Mapping[int, Sequence[str]]) -> dict[int, Recent]:
-    """Give the same of each group of tools, all of its calls together."""
+    """Return the same of each group of tools, all of its calls together."""
     names = sorted({name for group in groups.values() for name in group})
     asked = _ALL if len(names) > _MOST_IN_A_LIST else names
     counts = _counted(asked, datetime.now(UTC), with_durations=True)
@@ -64,7 +64,7 @@ def grouped(groups: Mapping[int, Sequence[str]]) -> dict[int, Recent]:
 
 
 def ranking(figure: str) -> dict[str, tuple[float, ...]]:
-    """Give of every tool in the catalogue what a list is sorted by, by a fixed number of statements."""
+    """Return the sort keys of every tool in the catalogue, by a fixed number of statements."""
     if figure == "last_called":
         return {name: (last.timestamp(),) for name, last in _last_called(_ALL).items()}
     is_latency = figure == "latency"
@@ -78,7 +78,7 @@ def ranking(figure: str) -> dict[str, tuple[float, ...]]:
 
 
 def totals() -> dict[str, int]:
-    """Give the calls of each tool in the last days, in whole quarters of a day that are sealed."""
+    """Return the calls of each tool in the last days, in whole quarters of a day that are sealed."""
     since = datetime.now(UTC) - timedelta(days=DAYS)
     rows = CallTally.objects.filter(subject=TOOL, span=QUARTER, slot__gte=since).order_by().values("name")
     return dict(rows.annotate(of_calls=Sum("calls")).values_list("name", "of_calls"))
@@ -131,7 +131,7 @@ def _last_called(names: _Names) -> dict[str, datetime]:
 
 
 def callers(names: Sequence[str]) -> dict[str, Callers]:
-    """Give who called each tool in the last days, from its newest calls."""
+    """Return the callers of each tool in recent days, from its newest calls."""
     now = datetime.now(UTC)
     most = max(_FEWEST_CALLS, MOST_CALLS // max(1, len(names)))
     first = _first(now - timedelta(days=DAYS))
@@ -166,6 +166,6 @@ def newest(
 
 
 def _first(after: datetime) -> int | None:
-    """Give a sequence below which no call began since; None where none did."""
+    """Return a sequence below which no call began since; None where none did."""
     found = span(after, None)
     return None if found is None else found.least or 1

@@ -9,7 +9,7 @@ from invocations.ledger.records import Take
 from sessions_app.kit.database import Dedicated
 
 _ROUNDING = 1e-9
-"""Tokens. Whoever waited as long as told must not be refused for the last bit of a float."""
+"""Tokens. A caller that waited the stated time must not be refused for the last bit of a float."""
 _CLOCK_BACK_SECONDS = 60.0
 """Whoever waited for the row has an older moment than the one in it; one further ahead is of a clock set back since."""
 
@@ -37,7 +37,7 @@ _POSTGRESQL = (
 def take(database: Dedicated, record: Take, now: float) -> tuple[float, float]:
     """Draw tokens; give the seconds until there are as many (0: they were drawn), and how many are left.
 
-    Whoever is refused draws nothing; who may owe is not refused, and waits until nothing is owed, a bucket at most. A
+    A refused request takes nothing; a debtor is not refused, and waits until the debt is paid, one bucket at most. A
     clock that goes back adds nothing.
     """
     insert, select, update = _SQLITE if database.is_sqlite else _POSTGRESQL

@@ -1,6 +1,6 @@
-"""How many calls of which tool came to what, and how long they took: for Prometheus, counted as their rows are made.
+"""Calls and durations by tool and outcome, for Prometheus, counted as their rows are made.
 
-Names are those of the catalogue, and of them so many: what a client asks for never names a series.
+Names come from the catalogue, up to a bound: client input never names a series.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ class CallCounts:
 
     def count(self, method: str, tool: str, connection: str, code: str, seconds: float | None) -> None:
         """Count a call. `tool` is a name of the catalogue, or empty; `seconds` are those of one that was made."""
-        series = self._series(method, tool, connection)
-        key = (series, code)
-        self.outcomes[key] = self.outcomes.get(key, 0) + 1
+        key = ((method, tool, connection), code)
+        if key not in self.outcomes:
+            key = (self._series(method, tool, connection), code)
+            self.outcomes.setdefault(key, 0)
+        self.outcomes[key] += 1
         if seconds is None:
             return
-        buckets = self.durations.get(series)
-        if buckets is None:
-            buckets = self.durations[series] = [0] * (len(BUCKETS) + 1)
-        buckets[bisect_left(BUCKETS, seconds)] += 1
-        self.seconds[series] = self.seconds.get(series, 0.0) + seconds
+        series = key[0]
+        if series not in self.durations:
+            self.durations[series], self.seconds[series] = [0] * (len(BUCKETS) + 1), 0.0
+        self.durations[series][bisect_left(BUCKETS, seconds)] += 1
+        self.seconds[series] += seconds
 
     def keep_only(self, tools: Container[str]) -> None:
         """Forget the series of tools that the catalogue has no more: their names make room."""

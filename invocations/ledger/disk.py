@@ -20,7 +20,7 @@ _MIB: Final = 1024 * 1024
 
 
 class DiskSpace:
-    """What is free in a folder. `look` is called now and then; the rest tells what it saw."""
+    """The free space in a folder. `look` runs now and then; the rest returns its findings."""
 
     def __init__(self, folder: Path | None, least_bytes: int) -> None:
         """`folder` None, or `least_bytes` 0: nothing is watched."""
@@ -32,7 +32,7 @@ class DiskSpace:
 
     @property
     def words(self) -> str | None:
-        """Say what is wrong; None while all is well."""
+        """Return the problem; None if there is none."""
         if self.free_bytes is None or not (self.is_short or self._is_low):
             return None
         free = f"{self.free_bytes // _MIB} MiB are free on the disk of the database"
@@ -41,7 +41,7 @@ class DiskSpace:
         return f"{free}; below {self._least // _MIB} MiB calls are refused"
 
     def look(self) -> None:
-        """Read what is free. Takes some microseconds; on a network disk that hangs, as long as that."""
+        """Read the free space. Takes some microseconds; on a network disk that hangs, as long as that."""
         if self._folder is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Whether what the database reports as committed survives a crash of the machine, as far as one can see from here."""
+"""Whether the database's reported commits survive a crash of the machine, as far as can be determined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ncpfs", "fuse.
 
 
 def why_not(raw: Any, is_sqlite: bool) -> str | None:
-    """Give why a commit on this connection (raw) might be lost, or None."""
+    """Return why a commit on this connection (raw) might be lost, or None."""
     return _sqlite(raw) if is_sqlite else _postgresql(raw)
 
 
@@ -47,7 +47,7 @@ def _sqlite(raw: Any) -> str | None:
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """Give the type of the file system that holds `path`; empty where the system does not tell. Linux."""
+    """Return the type of the file system that holds `path`; empty if unknown. Linux."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:

@@ -20,7 +20,7 @@ from tools_catalog.catalog.snapshot import Tool
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How much a bucket holds, and how fast it fills. `name` tells clients which of their limits it is."""
+    """How much a bucket holds, and how fast it fills. `name` identifies the limit to clients."""
 
     name: str
     capacity: int
@@ -33,7 +33,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a bucket said to one request."""
+    """The answer of a bucket to one request."""
 
     quota: Quota
     tokens: float
@@ -54,9 +54,10 @@ class Drawn:
         return math.ceil((self.quota.capacity - self.tokens) / self.quota.refill_per_second)
 
     def headers(self) -> dict[str, str]:
-        """Give what a client is told with every answer: draft-ietf-httpapi-ratelimit-headers-11, and older customs.
+        """Return the rate limit headers of a response: draft-ietf-httpapi-ratelimit-headers-11, and older
+        conventions.
 
-        Resets tell when the bucket is full again; when the next request is let in, Retry-After alone says.
+        Reset headers hold the time until the bucket is full; Retry-After alone holds the time until the next request.
         """
         quota, full = self.quota, self.full_after_seconds
         window = math.ceil(quota.capacity / quota.refill_per_second)
@@ -104,12 +105,12 @@ async def take_tokens_of_call(ledger: Ledger, caller: Caller, tool: Tool) -> Non
 
 
 def client_of(caller: Caller, address: str) -> str:
-    """Give whose bucket a request draws from: the key's, or the client's network where no key tells clients apart."""
+    """Return the owner of a request's bucket: the key, or the client's network without a key."""
     return caller.principal if caller.principal != "anonymous" else f"address:{network_of(address)}"
 
 
 def purge(limit: int = 1000) -> int:
-    """Remove buckets that nobody drew from for a day and that are full again: a new one would say the same."""
+    """Delete full buckets unused for a day: a new one would be equal."""
     old = RateLimitBucket.objects.filter(
         last_refill__lt=timezone.now() - timedelta(days=1), capacity__lte=F("refill_per_second") * 86400
     )

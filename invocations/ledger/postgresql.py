@@ -1,7 +1,7 @@
 """A batch as one statement, for PostgreSQL: one round trip instead of one for each thing that must be true.
 
-What is as usual is appended; what is not (a session that has ended, a key that was used, an id that stands there)
-is left out and told, for the caller to look at step by step.
+Usual records are appended; others (an ended session, a used key, an existing ID) are skipped and reported, for the
+caller to process step by step.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def append_gated(
     now: float,
     expires: float,
 ) -> tuple[set[str], set[str]]:
-    """Give which of the sessions live, and the ids of the records that were appended.
+    """Return which of the sessions live, and the ids of the records that were appended.
 
     A record is appended if its session is live and its key was not used before.
     """

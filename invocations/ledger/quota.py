@@ -1,7 +1,7 @@
-"""How much each caller may have recorded in a day: a bucket of MiB that what is committed draws from, debts included.
+"""Each caller's daily recording quota: a bucket of MiB that commits draw from, debts included.
 
-What a call will take is known when it has run. So each process counts what it appends, draws the sum each second or so
-from the bucket that all processes share, and lets a caller whose bucket is empty make no further calls until it fills.
+A call's size is known after it has run. So each process counts its records, draws the sum about once a second from
+the shared bucket, and refuses further calls of a caller whose bucket is empty until it fills.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _AGAIN_SECONDS: Final = 1.0
 _LOW: Final = 0.2
 """Part of the bucket, below which the log warns."""
 BUCKET: Final = "recorded MiB"
-"""What the name of such a bucket ends with."""
+"""The suffix of such a bucket's name."""
 
 
 class RecordQuotas:
@@ -53,9 +53,9 @@ class RecordQuotas:
         self._counted: Counter[str] = Counter()
         """Bytes that were not drawn yet."""
         self._empty: dict[str, _Empty] = {}
-        """Callers who may make no call now; mostly nobody."""
+        """Callers that may make no call now; mostly nobody."""
         self._low: set[str] = set()
-        """Of whom the log told that little is left."""
+        """Callers with a logged warning about little remaining."""
         self._drawing: set[asyncio.Task[None]] = set()
         self._ticker: asyncio.Task[None] | None = None
         ledger.on_append = self.count
@@ -64,7 +64,7 @@ class RecordQuotas:
         self._ticker = asyncio.create_task(self._tick(), name="mcphub-quotas")
 
     async def stop(self) -> None:
-        """Draw what is counted, then end."""
+        """Draw the counted bytes, then end."""
         if self._ticker is not None:
             self._ticker.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -72,7 +72,7 @@ class RecordQuotas:
         await self._draw_of_most(None)
 
     def count(self, record: CallRecord) -> None:
-        """Note what is appended to the ledger."""
+        """Count a record appended to the ledger."""
         principal = record.principal
         self._counted[principal] += record.size_bytes
         if self._counted[principal] >= _AT_ONCE_BYTES and self._ticker is not None:
@@ -103,7 +103,7 @@ class RecordQuotas:
             raise error
 
     def _limit_of(self, principal: str) -> int:
-        """Give MiB a day; 0: no limit."""
+        """Return MiB a day; 0: no limit."""
         return self._configuration().keys.recorded_mib_per_day.get(principal, self._limit)
 
     async def _tick(self) -> None:
@@ -119,7 +119,7 @@ class RecordQuotas:
             await self._draw(principal)
 
     async def _draw(self, principal: str) -> None:
-        """Draw what the caller's records take, and note whether anything is left."""
+        """Draw the size of the caller's records, and note whether anything remains."""
         limit, size = self._limit_of(principal), self._counted.pop(principal, 0)
         if not limit:
             self._empty.pop(principal, None)

@@ -1,4 +1,4 @@
-"""What may be appended to the ledger, and what comes back."""
+"""Records of the ledger, and their verdicts."""
 
 from __future__ import annotations
 
@@ -6,32 +6,34 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
-from operator import itemgetter
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from invocations.columns import ENVELOPE, INVOCATION, AuditTable, Row
 
 if TYPE_CHECKING:
-    from invocations.quotas.quota import Charge, Spent
+    from invocations.ledger.parts import LedgerPart
 
 Key = tuple[str, str, str]
 """Scope, key, fingerprint of the request: see McpIdempotencyKey."""
 
 
-def _bodies_of(table: AuditTable) -> itemgetter[tuple[int, ...]]:
-    return itemgetter(*(table.position(name) for name in table.bodies))
+def _bodies_of(table: AuditTable) -> tuple[int, ...]:
+    return tuple(table.position(name) for name in table.bodies)
+
+
+NOTHING: Final[Mapping[Any, Any]] = {}
 
 
 class Verdict:
-    """What the commit decided about one record."""
+    """The commit's decision about one record."""
 
     __slots__ = (
         "first_fingerprint",
         "first_invocation_id",
         "refused_by",
+        "said",
         "session_alive",
-        "spent",
         "superseded",
         "tokens",
         "wait_seconds",
@@ -47,11 +49,11 @@ class Verdict:
         self.wait_seconds = wait_seconds
         """Until the bucket gives again; 0: it gave."""
         self.tokens = tokens
-        """What is in the bucket now."""
-        self.refused_by: Spent | None = None
-        """The quota that is used up: the intent was not written."""
-        self.spent: Sequence[Spent] = ()
-        """The sums of quotas that the record counts in, as the commit left them."""
+        """The current content of the bucket."""
+        self.refused_by: tuple[LedgerPart, Any] | None = None
+        """The part that refuses the intent, which was not written, and its reason."""
+        self.said: Mapping[LedgerPart, Any] = NOTHING
+        """Statements of the parts that the record adds to."""
 
 
 class Record:
@@ -63,16 +65,16 @@ class Record:
     """A handshake session that must be live at the moment of the commit."""
     abandoned = False
     on_abandoned: Callable[[Verdict], None] | None = None
-    """Told, on the event loop, when the record was committed, or may have been, and its caller does not know."""
+    """Called on the event loop if the record was, or may have been, committed after its caller left."""
     in_doubt = False
     """Its COMMIT was sent and never confirmed."""
 
     characters = 0
     """How much of a transaction the record takes, roughly."""
     is_past: ClassVar[bool] = False
-    """It tells what has happened: it is written whether or not anybody still waits for it."""
-    charges: Sequence[Charge] | None = None
-    """What it counts in. An intent is refused where a sum is full; all else is counted in any case."""
+    """It records a past event: it is written even if nobody waits for it."""
+    brings: Mapping[LedgerPart, Any] | None = None
+    """Its additions to parts of the commit. An intent may be refused; all else is counted in any case."""
 
 
 class Touch(Record):
@@ -83,30 +85,29 @@ class Touch(Record):
 
 
 ROW_BYTES: Final = 1024
-"""What a row takes besides its bodies, with its part of the indexes, about."""
+"""Approximate size of a row besides its bodies, with its share of the indexes."""
 
 
 class CallRecord(Record):
     """A row about a call."""
 
-    _bodies: ClassVar[itemgetter[tuple[int, ...]]]
-    """Gives what was sent or answered."""
+    _bodies: ClassVar[tuple[int, ...]]
+    """Where the row holds what was sent or answered."""
     _principal: ClassVar[int]
-    """Where the row says who calls."""
+    """The position of the caller in the row."""
 
     def __init__(self, row: Row, invocation_id: str, key: Key | None = None, session_id: str | None = None) -> None:
         self.row, self.invocation_id, self.key, self.session_id = row, invocation_id, key, session_id
-        self.characters = sum(map(len, filter(None, self._bodies(row))))
-
-    @property
-    def principal(self) -> str:
-        return cast("str", self.row[self._principal])
-
-    @property
-    def size_bytes(self) -> int:
-        """What it takes in the database, about."""
-        texts = filter(None, self._bodies(self.row))
-        return ROW_BYTES + sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
+        characters, size = 0, ROW_BYTES
+        for position in self._bodies:
+            text: Any = row[position]
+            if text is not None:
+                characters += len(text)
+                size += len(text) if text.isascii() else len(text.encode())
+        self.characters = characters
+        self.size_bytes = size
+        """Return its approximate size in the database."""
+        self.principal: Any = row[self._principal]
 
 
 class Intent(CallRecord):
@@ -117,7 +118,7 @@ class Intent(CallRecord):
 
 
 class Outcome(CallRecord):
-    """A call whose outcome is known; its row goes to McpToolInvocation."""
+    """A call with a known outcome; its row goes to McpToolInvocation."""
 
     _bodies = _bodies_of(INVOCATION)
     _principal = INVOCATION.position("principal")
@@ -128,15 +129,15 @@ class Outcome(CallRecord):
 
 
 class Use(Record):
-    """What a round of the chat used of quotas. It has no row of its own.
+    """A record without a row of its own that adds to parts of the commit.
 
     Where its COMMIT was sent and never confirmed, it is not sent again: counted once or not at all, never twice.
     """
 
     is_past = True
 
-    def __init__(self, charges: Sequence[Charge]) -> None:
-        self.charges = charges
+    def __init__(self, brings: Mapping[LedgerPart, Any]) -> None:
+        self.brings = brings
 
 
 class Take(Record):
@@ -145,7 +146,7 @@ class Take(Record):
     def __init__(
         self, bucket: str, capacity: int, refill_per_second: float, *, amount: float = 1, may_owe: bool = False
     ) -> None:
-        """`may_owe`: what is drawn was used already, so it is drawn from an empty bucket too."""
+        """`may_owe`: the amount is already used, so an empty bucket goes into debt."""
         self.bucket, self.capacity, self.refill_per_second = bucket, capacity, refill_per_second
         self.amount, self.may_owe = amount, may_owe
 
@@ -161,6 +162,6 @@ _CHANCE = 0x0FFF_3FFF_FFFF_FFFF_FFFF
 
 
 def new_invocation_id() -> str:
-    """Give a UUID of version 7 (RFC 9562): ids of one time stand side by side in the index."""
+    """Return a UUID of version 7 (RFC 9562): ids of one time stand side by side in the index."""
     text = "%032x" % (time.time_ns() // 1_000_000 << 80 | _bits(80) & _CHANCE | _VERSION_7)
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

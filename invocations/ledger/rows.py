@@ -19,8 +19,8 @@ from invocations.redaction.bodies import StoredBodies
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
+from tools_catalog.call.noted import NOTHING_NOTED, Noted
 from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.policy.rules import NO_RULING, Ruling
 
 _ENVELOPE_CALL, _ENVELOPE_TOOL, _ENVELOPE_SOURCE = map(
     ENVELOPE.reader, (ValueOwner.CALL, ValueOwner.TOOL, ValueOwner.SOURCE)
@@ -33,7 +33,7 @@ _TOOL_CONTEXT = in_context(ValueOwner.TOOL)
 
 
 class Recorded(Protocol):
-    """A call under way, or what has a row as a call has: a read, a question to the client."""
+    """A running call, or another thing with a row like a call's: a read, a question to the client."""
 
     @property
     def invocation_id(self) -> str: ...
@@ -59,16 +59,15 @@ class Recorded(Protocol):
     @property
     def session(self) -> str | None: ...
     @property
-    def ruling(self) -> Ruling:
-        """What the rules about calls said of it."""
+    def noted(self) -> Noted:
+        """Notes of stages for the record."""
+
+    def note(self, noted: Noted) -> None:
+        """Put more on record."""
 
     @property
     def workspace(self) -> str | None:
-        """In whose record it stands."""
-
-    @property
-    def guarded(self) -> str | None:
-        """What guardrails did, as the record says it."""
+        """The workspace of its record."""
 
 
 class Rows:
@@ -83,7 +82,7 @@ class Rows:
         self._prefix = ""
 
     def moment(self, seconds: float) -> str:
-        """Give seconds since the epoch as the database's text for a timestamp, in UTC."""
+        """Return seconds since the epoch as the database's text for a timestamp, in UTC."""
         second = int(seconds)
         if second != self._second:
             self._second = second
@@ -91,15 +90,14 @@ class Rows:
         return f"{self._prefix}{int((seconds - second) * 1e6):06d}{self._zone}"
 
     def envelope(self, call: Recorded) -> Row:
-        """Give the row of an intent."""
+        """Return the row of an intent."""
         tool, source = call.tool, call.source
         params = f'{{"arguments":{call.arguments},"name":{json.canonical(tool.target or tool.name)}}}'
         context = source.recovery_facts
         of_tool = _TOOL_CONTEXT(_TOOL(tool))
         if (
             of_tool
-            or call.ruling is not NO_RULING
-            or call.guarded
+            or call.noted is not NOTHING_NOTED
             or call.workspace
             or (call.stored is not None and call.stored.left_out)
         ):
@@ -130,7 +128,7 @@ class Rows:
         *,
         duplicate_of: str = "",
     ) -> Row:
-        """Give the invocation's row; `result` is canonical JSON.
+        """Return the invocation's row; `result` is canonical JSON.
 
         The duration is of a monotonic clock; `finished_at` follows from it.
         """
@@ -191,10 +189,9 @@ class Rows:
         left_out: str | None = None,
         invocation_id: str = "",
         occurrences: int = 1,
-        ruling: Ruling = NO_RULING,
-        guarded: str | None = None,
+        noted: Noted = NOTHING_NOTED,
     ) -> Row:
-        """Give the row of calls that were not made; `result` is what a model was told instead, as canonical JSON.
+        """Return the row of refused calls; `result` is the model's answer, as canonical JSON.
 
         `error` is `rendered` as it is stored, where something of it is not.
         """
@@ -205,8 +202,7 @@ class Rows:
             None if request_id is None else json.canonical(request_id),
             arguments,
             digest,
-            ruling,
-            guarded,
+            noted,
             recorded_in(source, None if tool is None else tool.workspace),
         )
         return (
@@ -236,27 +232,19 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedCall:
-    """What the row of a call that was not made says of the call itself; see `ValueOwner.CALL`."""
+    """The row values of a refused call about the call itself; see `ValueOwner.CALL`."""
 
     invocation_id: str
     request_json: str | None
     arguments: str
     digest: str
-    ruling: Ruling = NO_RULING
-    guarded: str | None = None
+    noted: Noted = NOTHING_NOTED
     workspace: str | None = None
 
 
 def _with_more(context: str, call: Recorded, of_tool: dict[str, ColumnValue]) -> str:
-    """Add to an envelope's context what only the call knows and recovery must repeat."""
-    more: dict[str, Json] = {**json.loads_stored(context), **of_tool}
-    ruling = call.ruling
-    if ruling.rule is not None:
-        more |= {"policy_rule": ruling.rule, "policy_version": ruling.version, "policy_said": ruling.said}
-    if ruling.watched is not None:
-        more["policy_watched"] = ruling.watched
-    if call.guarded:
-        more["guardrails"] = call.guarded
+    """Add facts that only the call has and recovery must repeat to an envelope's context."""
+    more: dict[str, Json] = {**json.loads_stored(context), **of_tool, **call.noted.on_record()}
     if call.workspace:
         more["workspace"] = call.workspace
     if call.stored is not None and call.stored.left_out:

@@ -1,15 +1,14 @@
 """The ledger's SQL, for SQLite and PostgreSQL: one statement a batch and table.
 
-A batch travels as few statements of many rows (SQLite) or as one JSON parameter (PostgreSQL), so the interpreter
-lock is given up a few times a batch, not once a row. Every statement may be repeated after a commit whose fate
-is unknown. Parameters are written `$1`; SQLite's text is made of that.
+A batch travels as few statements of many rows (SQLite) or as one JSON parameter (PostgreSQL), so the interpreter lock
+is given up a few times a batch, not once a row. Every statement can be repeated after a commit with an unknown
+outcome. Parameters are written `$1`; SQLite's text is made of that.
 """
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -60,7 +59,7 @@ class Table:
         object.__setattr__(self, "postgresql", self.insert_from("jsonb_array_elements($1::jsonb) AS v"))
 
     def insert_from(self, source: str, first: int = 0) -> str:
-        """Give PostgreSQL's INSERT of rows that `source` holds as JSON arrays `v`, from their item `first` on.
+        """Return PostgreSQL's INSERT of rows that `source` holds as JSON arrays `v`, from their item `first` on.
 
         One JSON parameter costs this process a tenth of an array a column, and is one text for any number of rows.
         """
@@ -106,35 +105,18 @@ def prepare(raw: Any, is_sqlite: bool, bound_seconds: float) -> str | None:
 
 
 def poison(is_sqlite: bool) -> tuple[type[Exception], ...]:
-    """Give what a row's own content may raise."""
+    """Return the errors that a row's own content can raise."""
     module = driver()
     found = (module.IntegrityError, module.DataError, ValueError, OverflowError, TypeError)
     return found if is_sqlite else (*found, module.errors.ProgramLimitExceeded)
 
 
 def was_undone(error: Exception) -> bool:
-    """Whether the database says with its error that nothing of the transaction stays."""
+    """Return whether the database's error means that nothing of the transaction remains."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF == sqlite3.SQLITE_BUSY
     state = getattr(error, "sqlstate", None)
     return state is not None and (state == "57014" or state[:2] in ("40", "55"))  # cancelled, deadlock, lock
-
-
-@contextlib.contextmanager
-def transaction(database: Dedicated) -> Iterator[None]:
-    raw = database.raw
-    if not database.is_sqlite:
-        with raw.transaction():
-            yield
-        return
-    raw.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        raw.execute("COMMIT")
-    except BaseException:
-        if raw.in_transaction:
-            raw.execute("ROLLBACK")
-        raise
 
 
 def insert(database: Dedicated, table: Table, rows: Sequence[Row]) -> int:
@@ -152,7 +134,7 @@ def insert(database: Dedicated, table: Table, rows: Sequence[Row]) -> int:
 
 
 def superseded(database: Dedicated, rows: Sequence[Row]) -> set[str]:
-    """Give the ids among `rows` under which another outcome stands: interrupted, found by another process."""
+    """Return the ids among `rows` under which another outcome stands: interrupted, found by another process."""
     ours = {str(row[_ID]): row[_CODE] for row in rows}
     query = "SELECT invocation_id, error_code FROM invocations_mcptoolinvocation WHERE invocation_id"
     found = _execute(database, f"{query} {_among(database, 1)}", _packed(database, list(ours))).fetchall()
@@ -160,7 +142,7 @@ def superseded(database: Dedicated, rows: Sequence[Row]) -> set[str]:
 
 
 def recorded(database: Dedicated, intents: list[str], outcomes: list[str]) -> tuple[set[str], set[str]]:
-    """Give which of these ids have an envelope, and which an outcome."""
+    """Return which of these ids have an envelope, and which an outcome."""
     found = []
     for table, ids in ((ENVELOPE, intents), (INVOCATION, outcomes)):
         query = f"SELECT invocation_id FROM {table.name} WHERE invocation_id {_among(database, 1)}"  # noqa: S608 - ours
@@ -169,7 +151,7 @@ def recorded(database: Dedicated, intents: list[str], outcomes: list[str]) -> tu
 
 
 def live_sessions(database: Dedicated, ids: list[str], stale: list[str], now: float, expires: float) -> set[str]:
-    """Give which sessions are live; write the activity of those in `stale`, which then live until `expires`."""
+    """Return which sessions are live; write the activity of those in `stale`, which then live until `expires`."""
     moment = database.timestamp(now)
     found = _execute(
         database,

@@ -1,8 +1,8 @@
 """The audit's writer: group commit on a thread and a connection of its own.
 
-Callers append a record and await its verdict, which comes after the commit that holds it. What gathered
-while the last commit ran is the next batch, so a lone call costs one commit and a crowd shares one. The queue
-is bounded; a full queue or a commit slower than the bound is `audit_unavailable`, never growth or a hang.
+Callers append a record and await its verdict, which comes after the commit that holds it. Records that gather during
+a commit form the next batch, so a lone call costs one commit and a crowd shares one. The queue is bounded; a full
+queue or a commit slower than the bound is `audit_unavailable`, never growth or a hang.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sessions_app.protocol.errors import AuditUnavailable
 logger = logging.getLogger(__name__)
 
 _BATCH = 512
-"""Records in one transaction at most; keeps a commit's time, and what one bad record costs, bounded."""
+"""Records per transaction at most; bounds a commit's time and the cost of a bad record."""
 
 _BATCH_CHARACTERS = 8 * 1024 * 1024
 """Of JSON in one transaction, or one record if that is larger: a statement must end within the bound."""
@@ -38,7 +38,7 @@ _MOST_TURNS = 4
 """Of the event loop, for which the writer is left asleep while records come."""
 
 _LOOKS_SECONDS = 0.5
-"""How often the writer looks by itself: for what is owed, for free space, and for a loop that ended without a word."""
+"""The writer's own check interval: for owed records, free space, and an event loop that has ended."""
 
 
 class Ledger:
@@ -49,8 +49,9 @@ class Ledger:
         self._queue: deque[Record] = deque()
         self._waiting: deque[Record] = deque()
         self._owed: deque[Record] = deque(maxlen=settings.MCPHUB_LEDGER_QUEUE * 3)
-        """What has happened and could not be written. Beyond the bound the oldest is let go: an envelope tells of an
-        outcome, and nothing of what a round used."""
+        """Past events that could not be written. Beyond the bound the oldest is dropped: an envelope stands for a
+        lost outcome, nothing for a round's usage.
+        """
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._is_waking = False
         self._stopping = False
@@ -61,7 +62,7 @@ class Ledger:
         self._batches = Batches(connect, self._bound_seconds)
         self._queue_limit = settings.MCPHUB_LEDGER_QUEUE
         self.on_append: Callable[[CallRecord], None] | None = None
-        """Told of each row about a call that is queued."""
+        """Called for each queued row about a call."""
         self.disk = DiskSpace(_folder_of_database(), settings.MCPHUB_MIN_FREE_DISK_BYTES)
         self.failing: str | None = None
         """Why the last commit failed; None while the ledger works."""
@@ -90,7 +91,7 @@ class Ledger:
         self._watchdog = asyncio.create_task(self._watch(), name="mcphub-ledger-watchdog")
 
     async def stop(self) -> None:
-        """Write what is queued, then end. Records appended later are refused."""
+        """Write the queue, then end. Records appended later are refused."""
         self._stopping = True
         self._wake.put(None)
         thread = self._thread
@@ -144,7 +145,7 @@ class Ledger:
         self._wake.put(None)
 
     async def _watch(self) -> None:
-        """Fail who waited longer than the bound: a database that hangs must not hang the callers."""
+        """Fail callers that waited longer than the bound: a hanging database must not hang them."""
         while True:
             await asyncio.sleep(min(0.1, self._bound_seconds / 4))
             self._fail(time.monotonic() - self._bound_seconds)
@@ -208,7 +209,7 @@ class Ledger:
 
     @staticmethod
     def _next(queue: deque[Record]) -> list[Record]:
-        """Take the next batch from the queue; an intent whose caller has gone is dropped, nothing of it remains."""
+        """Take the next batch from the queue; an intent whose caller has left is dropped."""
         batch: list[Record] = []
         characters = 0
         while queue and len(batch) < _BATCH and characters < _BATCH_CHARACTERS:
@@ -255,7 +256,7 @@ class Ledger:
         raise AssertionError("unreachable")
 
     def _owe(self, batch: list[Record]) -> None:
-        """Keep what has happened, of the records: it is written once the database is there again."""
+        """Keep past events of the records: they are written once the database returns."""
         for record in batch:
             if record.is_past:
                 record.session_id = None
@@ -269,9 +270,9 @@ class Ledger:
         self._batches.close()
 
     def _pay(self) -> bool:
-        """Write the outcomes that could not be written; their callers were told that the outcome is unknown.
+        """Write the owed outcomes; their callers received *outcome unknown*.
 
-        False where the database still refuses; what was not written is owed as before.
+        False if the database still rejects them; unwritten records stay owed.
         """
         left = [self._next(self._owed)]
         while left:
@@ -299,7 +300,7 @@ class Ledger:
 
 
 def _folder_of_database() -> Path | None:
-    """Give where a SQLite database has its file; None for a server's, whose disk is not the hub's to watch."""
+    """Return the folder of a SQLite database; None for a server, whose disk the hub does not watch."""
     database = settings.DATABASES["default"]
     name = str(database["NAME"])
     if not database["ENGINE"].endswith("sqlite3") or name == ":memory:" or name.startswith("file:"):

@@ -13,7 +13,7 @@ _CLIENTS_OF = timedelta(days=30)
 
 
 def tools(begun: str) -> list[tuple[str, str]]:
-    """Give tools whose name begins with what was written, then those that hold it."""
+    """Return tools whose names begin with the text, then those that contain it."""
     rows = McpToolDefinition.objects.order_by("name")
     first = list(rows.filter(name__startswith=begun).values_list("name", "title")[:MOST])
     names = [name for name, _title in first]
@@ -32,7 +32,7 @@ def rules(begun: str) -> list[tuple[str, str]]:
 
 
 def clients(begun: str) -> list[tuple[str, str]]:
-    """Give clients that called in the last days, as far as their calls are sealed."""
+    """Return clients that called in the last days, as far as their calls are sealed."""
     since = datetime.now(UTC) - _CLIENTS_OF
     rows = CallTally.objects.filter(subject=CLIENT, span=DAY, slot__gte=since, name__icontains=begun)
     return [(name, "") for name in rows.order_by("name").values_list("name", flat=True).distinct()[:MOST]]

@@ -25,20 +25,20 @@ def is_erased() -> Exists:
 
 
 def marked(rows: QuerySet[McpToolInvocation]) -> QuerySet[McpToolInvocation]:
-    """Give the rows with what `left_out` must know of those whose bodies are not read."""
+    """Return the rows with the columns that `left_out` needs when bodies are not read."""
     found: QuerySet[Any] = rows.annotate(**{_MARK: is_erased()})
     return found
 
 
 def digest_of(body: Json) -> str:
-    """Give the SHA-256, in hexadecimal, of a body that was erased; empty for one that is here, or never was."""
+    """Return the SHA-256, in hexadecimal, of a body that was erased; empty for one that is here, or never was."""
     return body.removeprefix("sha256:") if isinstance(body, str) else ""
 
 
 def left_out(row: McpToolInvocation) -> dict[str, Json] | None:
-    """Give what of a call's bodies is not on record, by body; None: everything is.
+    """Return the parts of a call's bodies that are not recorded, by body; None: everything is.
 
-    The digest of one that was erased is told where the row was read with its bodies.
+    The digest of an erased body is included if the row was read with its bodies.
     """
     found = dict(row.left_out or {})
     read = row.__dict__

@@ -1,4 +1,4 @@
-"""What can be asked of calls, tasks and audit events: the filters of their lists, in the console and over REST.
+"""The filters of lists of calls, tasks and audit events, in the console and over REST.
 
 Each compares exactly, so that an index answers it.
 """
@@ -29,14 +29,14 @@ from sessions_app.protocol.errors import INTERNAL_CODES
 
 
 class BodyHolds(ListFilter):
-    """A condition on one place in a body, the column; it finds what redaction left of the value, too."""
+    """A condition on one location in a body, the column; it also matches the tags left by redaction."""
 
     def compared(self, value: Condition) -> Q:
         return Q(value.on(McpToolInvocation._meta.db_table, self.of))
 
 
 class DuringCalls(During):
-    """A range of time, as bounds of the sequence too: what is older or newer is then not read."""
+    """A time range, also as bounds of the sequence: older and newer rows are then not read."""
 
     def compared(self, value: tuple[datetime | None, datetime | None]) -> Q:
         where = span(*value)
@@ -44,7 +44,7 @@ class DuringCalls(During):
 
 
 class PresentText(TextIs):
-    """The whole text of a column with a partial index, whose condition is that there is a text."""
+    """The whole text of a column with a partial index, whose condition is a non-empty text."""
 
     def compared(self, value: str) -> Q:
         return super().compared(value) & self._is_present
@@ -58,7 +58,7 @@ class PresentText(TextIs):
 
 
 def _declared(column: Column, each: ColumnFilter, **console: object) -> ListFilter:
-    """Give the filter that a column declares; `console` is what the console's control adds."""
+    """Return the filter that a column declares; `console` holds the console's additions."""
     kind: type[ListFilter] = _KINDS[each.match]
     more: dict[str, Any] = dict(console)
     if column.name == "principal":
@@ -89,7 +89,7 @@ _KINDS: dict[Match, type[ListFilter]] = {
 
 
 def _meant(column: Column, each: ColumnFilter) -> Callable[[Any], Q] | None:
-    """Give what the filter asks of a row, where that is not the usual comparison of its kind."""
+    """Return the filter's condition on a row, if it is not its kind's usual comparison."""
     name = column.name
     # The partial index's own condition stands in the query too, or the index is not used.
     implied = dict(each.implies or {})
@@ -124,7 +124,7 @@ def _request_ids(text: str) -> list[str | int]:
 
 
 def _choices(column: Column) -> Choices:
-    """Give the words that a column may hold."""
+    """Return the words that a column may hold."""
     if column.name == "error_code":
         return [(code, code) for code in sorted(INTERNAL_CODES)]
     field = McpToolInvocation._meta.get_field(column.name)
@@ -153,21 +153,21 @@ _CONSOLE: dict[str, dict[str, Any]] = {
         "key": "caller",
         "known": naming.callers,
     },
-    "allowed_client": {"label": _("allowed client (exact)"), "facet": _("Allowed client")},
-    "session": {"label": _("session id"), "parameter": "session"},
+    "allowed_client": {"label": _("authorized app (exact)"), "facet": _("Authorized app")},
+    "session": {"label": _("session ID"), "parameter": "session"},
     "error_code": {"label": _("error code"), "parameter": "code", "facet": _("Error code"), "key": "code"},
     "retryable": {
-        "label": _("may be tried again"),
+        "label": _("safe to retry"),
         "key": "retry",
         "parameter": "retry",
-        "yes": _("Failures to be tried again"),
-        "no": _("Failures not to be tried again"),
+        "yes": _("Failures that are safe to retry"),
+        "no": _("Failures that are not safe to retry"),
     },
     "duration_ms": {"label": "", "key": "took"},
     "connection": {"label": _("connection (short name)"), "facet": _("Connection"), "known": completing.connections},
     "policy_rule": {
-        "label": _("rule about calls (exact name)"),
-        "facet": _("Rule about calls"),
+        "label": _("call rule (exact name)"),
+        "facet": _("Call rule"),
         "key": "rule",
         "known": completing.rules,
     },
@@ -178,7 +178,7 @@ _CONSOLE: dict[str, dict[str, Any]] = {
         "no": _("Without calls in which a guardrail acted"),
     },
     "chat": {},
-    "turn": {"label": _("turn of a chat")},
+    "turn": {"label": _("chat turn")},
     "arguments": {"label": _('argument, such as $.city="Berlin"')},
     "result": {"label": _("result, such as $.structuredContent.count=3")},
     "transport": {"label": "", "facet": _("Transport")},
@@ -191,17 +191,17 @@ _CONSOLE: dict[str, dict[str, Any]] = {
     "interrupted": {
         "label": _("interrupted"),
         "parameter": "interrupted",
-        "yes": _("Only calls whose process died"),
-        "no": _("Without calls whose process died"),
+        "yes": _("Only calls with a dead process"),
+        "no": _("Without calls with a dead process"),
     },
 }
-"""Filter -> what the console adds to its declaration, in the order of the controls; the others are for REST alone."""
+"""Filter -> the console's additions to its declaration, in the order of the controls; the others are for REST alone."""
 _MADE_IN_A_CHAT = YesOrNo(
     name="chat",
     label=_("made in a chat"),
     parameter="chat",
-    yes=_("Only calls that a model made"),
-    no=_("Without calls that a model made"),
+    yes=_("Only calls by a model"),
+    no=_("Without calls by a model"),
     meant=lambda is_wanted: Q(turn_id__isnull=not is_wanted),
     over_rest=False,
 )
@@ -215,14 +215,14 @@ CALL_FILTERS: tuple[ListFilter, ...] = (
 SEARCHED_BODIES = tuple(each.name for each in CALL_FILTERS if isinstance(each, BodyHolds))
 """Parameters that look for a value inside of bodies."""
 FACETS = {each.name: each for each in CALL_FILTERS if each.facet}
-"""Filters whose values are counted."""
+"""Filters with counted values."""
 
 TASK_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="state", label="", choices=McpTask.State.choices),
     During(name="created", column="created_at", label="", key="time", over_rest=False),
     TextIs(name="tool", column="tool_name", label=_("tool (exact name)")),
     TextIs(name="principal", label=_("principal (key:1, user:1, …)"), help_text=_OF_CALLS["principal"].help_text),
-    TextIs(name="session", column="session_id", label=_("session id"), parameter="session"),
+    TextIs(name="session", column="session_id", label=_("session ID"), parameter="session"),
     TextIs(name="invocation_id"),
 )
 
@@ -271,8 +271,8 @@ _SUBJECTS: Choices = [
     ("chatmodel", _("models")),
     ("chatkey", _("chat settings of keys")),
     ("mcptoolapproval", _("approval policies")),
-    ("policy_rule", _("rules about calls")),
-    ("shippingtarget", _("shipping")),
+    ("policy_rule", _("call rules")),
+    ("shippingtarget", _("audit export")),
     ("subscription", _("subscriptions")),
     ("loginprovider", _("login providers")),
     ("issuer", _("trusted issuers")),
@@ -282,14 +282,14 @@ _SUBJECTS: Choices = [
     ("group", _("groups")),
     ("login", _("logins")),
     ("session", _("sessions")),
-    ("consent", _("allowed clients")),
-    ("token", _("tokens of clients")),
+    ("consent", _("authorized apps")),
+    ("token", _("client tokens")),
     ("identity", _("linked identities")),
     ("call", _("calls that waited for approval")),
     ("hub", _("the hub")),
     ("errorgroup", _("errors")),
     ("audit", _("the audit")),
-    ("bodies", _("what was read")),
+    ("bodies", _("reads")),
 ]
 
 
@@ -310,7 +310,7 @@ _SAID = ("subject_label", "actor_label", "reason", "actor", "subject_id")
 
 
 def told_of(text: str) -> Q:
-    """Give the events in whose subject, person or reason the text stands, in whatever case."""
+    """Return the events with the text in subject, person or reason, ignoring case."""
     return reduce(or_, [Q(**{f"{column}__icontains": text}) for column in _SAID])
 
 
@@ -337,7 +337,7 @@ EVENT_FILTERS: tuple[ListFilter, ...] = (
         key="by",
         help_text="`user:<id>`, `key:<id>`, `machine` or `hub`.",
     ),
-    OneOf(name="via", label=_("way"), choices=_VIA, parameter="via"),
+    OneOf(name="via", label=_("source"), choices=_VIA, parameter="via"),
     During(name="happened", column="happened_at", label="", key="time"),
     TextIs(name="kind", help_text="`tool.changed`, `key.created`, `user.changed`, `audit.exported` and so on."),
     TextIs(

@@ -1,4 +1,4 @@
-"""How what a list finds lies over time: from the tallies where they have the figures, else from the rows counted."""
+"""The distribution of a list's matches over time: from the tallies if they suffice, else from the counted rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Ends = tuple[datetime | None, datetime | None]
 
 
 def tallied(demands: Sequence[Demand]) -> Histogram | None:
-    """Give the histogram of calls from the tallies, if they know what is asked for."""
+    """Return the histogram of calls from the tallies, if they have the figures."""
     found = _subject(demands)
     if found is None or scope.current() is not None:  # tallies are of the whole hub
         return None
@@ -68,7 +68,7 @@ def tallied(demands: Sequence[Demand]) -> Histogram | None:
 
 
 def of_rows(rows: Sequence[tuple[datetime, bool]], demands: Sequence[Demand], *, is_cut: bool) -> Histogram | None:
-    """Give the histogram of moments and whether each is a failure, newest first; None where there are none."""
+    """Return the histogram of moments and whether each is a failure, newest first; None where there are none."""
     after, before = ends_of(demands)
     moments = [moment for moment, _is_bad in rows]
     if not moments:
@@ -92,7 +92,7 @@ def of_rows(rows: Sequence[tuple[datetime, bool]], demands: Sequence[Demand], *,
 
 
 def ends_of(demands: Sequence[Demand]) -> Ends:
-    """Give the first and the last moment that may be found, as far as times are asked for."""
+    """Return the first and the last moment that may be found, as far as times are asked for."""
     ranges = [
         value for each in demands if isinstance(each.of, During) and not each.is_excluded for value in each.values
     ]
@@ -103,7 +103,7 @@ def ends_of(demands: Sequence[Demand]) -> Ends:
 
 
 def _subject(demands: Sequence[Demand]) -> tuple[str, str, str] | None:
-    """Give subject and name of the tallies, and the status, or None where the tallies do not know."""
+    """Return subject and name of the tallies, and the status, or None where the tallies do not know."""
     subject, name, status = ALL, "", ""
     times = 0
     for each in demands:

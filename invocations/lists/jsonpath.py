@@ -54,10 +54,10 @@ class Condition:
     steps: tuple[str | int, ...]
     value: str | int | float | bool | None
     tags: tuple[str, ...] = ()
-    """What redaction may have left of the value."""
+    """Possible redaction tags of the value."""
 
     def on(self, table: str, column: str) -> BodySearch:
-        """Give the condition on a JSONText column, for `QuerySet.filter`; false where nothing stands at the path."""
+        """Return the condition on a JSONText column, for `QuerySet.filter`; false where nothing stands at the path."""
         stored = f'"{table}"."{column}"'
         dialect = self._postgresql if connection.vendor == "postgresql" else self._sqlite
         sql, parameters = dialect(stored, self.value)
@@ -67,7 +67,7 @@ class Condition:
         return BodySearch(sql, parameters, output_field=BooleanField())
 
     def recorded(self) -> str:
-        """Give the condition as the audit may keep it: what is searched for may be what must not be kept."""
+        """Return the condition as the audit may keep it: the searched value may itself be sensitive."""
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
         return f"${''.join(steps)}={self.tags[0] if self.tags else '…'}"
 
@@ -98,7 +98,7 @@ class Condition:
 
 
 def parse(text: str) -> Condition:
-    """Read a condition; raise ValidationError that says how one is written."""
+    """Read a condition; raise ValidationError with the syntax."""
     match = _CONDITION.fullmatch(text)
     if match is None or len(text) > LONGEST:
         raise ValidationError(_HOW)

@@ -1,4 +1,4 @@
-"""Where in the sequence the calls of a time lie, so that an index need not read what is older or newer."""
+"""The sequence range of the calls of a time range, so that an index need not read older or newer ones."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class TimeSpan:
 
 
 def span(after: datetime | None, before: datetime | None) -> TimeSpan | None:
-    """Give bounds outside which no call started in a time, which may hold others too; None where none started in it.
+    """Return bounds outside which no call started in a time, which may hold others too; None where none started in it.
 
-    Every index of the audit ends in the sequence, so each then answers for a time without reading what is newer or
-    older. Reads the marks of the sequence, and the calls that are not marked yet.
+    Every index of the audit ends in the sequence, so each can serve a time range without reading older or newer rows.
+    Reads the marks of the sequence, and the calls that are not marked yet.
     """
     if after is None and before is None:
         return TimeSpan()

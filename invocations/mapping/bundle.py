@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from invocations.models import McpErrorMapping
+from tools_catalog.bundles import bundle, entries
+from tools_catalog.bundles.entries import Kind, Report, check_members, load_each
 from tools_catalog.call.base import Json
-from tools_catalog.importers import bundle, entries
-from tools_catalog.importers.entries import Kind, Report, check_members, load_each
 from tools_catalog.models.loadable import SHIPPED
 
 KIND = "error_mappings"
 
 
 def _came_by(row: McpErrorMapping, reason: str) -> bool:
-    """What nobody touched since it shipped follows any bundle."""
+    """Untouched shipped entries follow any bundle."""
     return row.loaded_by == SHIPPED or row.came_by(reason)
 
 

@@ -1,6 +1,6 @@
 """McpErrorMapping applied: an internal failure becomes the JSON-RPC error that callers and auditors read.
 
-The map is a value made from rows; who loads it and when is the runtime's business. Rendering never fails.
+The map is a value made from rows; loading is up to the runtime. Rendering never fails.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FIXED_CODES: Mapping[str, int] = {
 """Numbers that the protocol prescribes; a mapping may change their words, not them."""
 
 RETRY_SAFE_CODES = frozenset({"timeout", "transport_error", "interrupted", "connection_failed", "upstream_error"})
-"""What a second call may mend, and may repeat the effect of the first: retryable where the tool is retry-safe."""
+"""A second call may help, and may repeat the effect: retryable if the tool is retry-safe."""
 
 DATA_SCHEMA = {
     "type": "object",
@@ -118,6 +118,7 @@ DEFAULTS: tuple[ErrorRule, ...] = (
     _default("policy_denied", -31036),
     _default("guardrail_refused", -31037),
     _default("guardrail_failed", -31038),
+    _default("writes_stopped", -31039),
 )
 """The rows that ship (numbers: the product's error table; unmapped codes fall back to server_error)."""
 
@@ -136,7 +137,9 @@ class ErrorMap:
                     logger.exception("The data schema of %s cannot be used and is passed over", code)
 
     def words(self, code: str, message: str, **fields: str) -> tuple[int, str, bool] | None:
-        """Give number, words and whether to try again of a failure that is none of a call; None for an unknown code."""
+        """Return number, words and whether to try again of a failure that is none of a call; None for an unknown
+        code.
+        """
         rule = self._rules.get(code)
         if rule is None:
             return None
@@ -156,11 +159,10 @@ class ErrorMap:
         tool: str = "",
         retry_safe: bool = False,
     ) -> dict[str, Json]:
-        """Give the JSON-RPC error object: code, message, and data {errorCode, details, retryable, …}.
+        """Return the JSON-RPC error object: code, message, and data {errorCode, details, retryable, …}.
 
-        `retry_safe` says that calling the tool again does no harm. Members that the specification wants at
-        the top of `data` stand beside ours. Details that break
-        the rule's data schema are left out rather than sent.
+        `retry_safe`: calling the tool again does no harm. Members that the specification wants at the top of `data`
+        stand beside ours. Details that break the rule's data schema are left out rather than sent.
         """
         rule = self.rule(error.code)
         fields = {
@@ -175,7 +177,7 @@ class ErrorMap:
             **error.spec_data,
             "errorCode": error.code,
             "details": _sendable(error.details),
-            "retryable": rule.retryable or (retry_safe and error.code in RETRY_SAFE_CODES),
+            "retryable": rule.retryable or error.was_not_made or (retry_safe and error.code in RETRY_SAFE_CODES),
         }
         if invocation_id:
             data["invocationId"] = invocation_id
@@ -193,7 +195,7 @@ class ErrorMap:
 
 
 def _sendable(details: dict[str, Json]) -> dict[str, Json]:
-    """Give details as they are, or none where a backend put in what is no JSON."""
+    """Return details unchanged, or none if a backend put in something that is not JSON."""
     try:
         json.canonical(details)
     except ValueError:
@@ -202,7 +204,7 @@ def _sendable(details: dict[str, Json]) -> dict[str, Json]:
 
 
 def problems(code: str, number: int, template: str, data_schema: object) -> dict[str, str]:
-    """Give what is wrong with a rule, by field, in words for an operator. Empty: nothing."""
+    """Return the problems of a mapping, by field, for an operator. Empty: nothing."""
     found: dict[str, str] = {}
     if code in FIXED_CODES and number != FIXED_CODES[code]:
         found["json_rpc_code"] = _("The protocol fixes the number of %(code)s at %(number)s.") % {
@@ -210,14 +212,14 @@ def problems(code: str, number: int, template: str, data_schema: object) -> dict
             "number": FIXED_CODES[code],
         }
     if code not in FIXED_CODES and number == errors.URL_ELICITATION_REQUIRED:
-        found["json_rpc_code"] = _("The protocol keeps %(number)s for addresses that a person has to open.") % {
+        found["json_rpc_code"] = _("The protocol reserves %(number)s for addresses that a person must open.") % {
             "number": number
         }
     known = _GENERAL_FIELDS | _DETAIL_FIELDS.get(code, frozenset())
     bare = _FIELD.sub("", template)
     unknown = sorted(set(_FIELD.findall(template)) - known)
     if "{" in bare or "}" in bare or unknown:
-        found["message_template"] = _("Write fields as {name}. Fields here: %(known)s.") % {
+        found["message_template"] = _("Enter fields as {name}. Available fields: %(known)s.") % {
             "known": ", ".join(f"{{{name}}}" for name in sorted(known))
         }
     if data_schema:
@@ -229,7 +231,7 @@ def problems(code: str, number: int, template: str, data_schema: object) -> dict
 
 
 def as_result(rendered: dict[str, Json]) -> dict[str, Json]:
-    """Give a failure as a result with `isError`: the words for the model, the data for programs."""
+    """Return a failure as a result with `isError`: the words for the model, the data for programs."""
     return {
         "content": [{"type": "text", "text": rendered["message"]}],
         "isError": True,

@@ -1,1 +1,1 @@
-"""What the rules about calls would have said of calls on record."""
+"""Verdicts of call rules on recorded calls."""

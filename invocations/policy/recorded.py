@@ -1,4 +1,4 @@
-"""What a rule would have said of the calls on record, before it is switched on; and what watching rules did say."""
+"""The effect of a rule on recorded calls before it is enabled, and the recorded effect of log-only rules."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from django.db.models import Max, QuerySet
 from invocations.models import McpToolInvocation
 from sessions_app.models import ApiKey
 from sessions_app.protocol.json import Json
-from tools_catalog.catalog.snapshot import RuledRow, definition_of
 from tools_catalog.models import McpToolDefinition, McpToolset
+from tools_catalog.models.ruled import RuledRow, definition_of
 from tools_catalog.policy.rules import Facts, Rule, RuleFinding
 from tools_catalog.policy.trying import DescribedCall, finding_of
 
 MOST_CALLS = 10_000
 MOST_SECONDS = 0.75
-"""The page waits for it; what was not looked at by then is said."""
+"""The page waits for it; calls not evaluated by then are reported."""
 MOST_SHOWN = 20
 _CHUNK = 1_000
 _LARGE_CHUNK = 2_500
@@ -49,9 +49,9 @@ class Verdicts:
     concerned: int = 0
     held: int = 0
     failed: int = 0
-    """Whose condition could not be decided, which denies."""
+    """Calls with an undecidable condition, which denies."""
     incomplete: int = 0
-    """Concerned calls of whose arguments the record holds a part."""
+    """Calls in scope with partially recorded arguments."""
     is_cut_short: bool = False
     """The time was up before all were looked at."""
     shown: list[tuple[Any, RuleFinding]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Verdicts:
 
 
 def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECONDS) -> Verdicts:
-    """Try a rule on the newest calls. Groups are those of today; what the record left out is missing."""
+    """Try a rule on the newest calls. Groups are current ones; values missing from the record are missing here."""
     found, until = Verdicts(), time.monotonic() + seconds
     known = _Known(rule)
     newest = _newest()
@@ -91,7 +91,7 @@ def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECOND
 
 
 def watched(most: int = MOST_CALLS) -> dict[str, Counter[str]]:
-    """Count what watching rules would have done in the newest calls: rule -> `deny` or `ask` -> how often."""
+    """Count the would-be effects of log-only rules in the newest calls: rule -> `deny` or `ask` -> count."""
     rows = McpToolInvocation.objects.filter(policy_watched__isnull=False, pk__gt=_newest() - most)
     counts: dict[str, Counter[str]] = {}
     for text in rows.values_list("policy_watched", flat=True):
@@ -159,7 +159,7 @@ class _Known:
             self.toolsets = {row.slug: frozenset(row.names()) for row in chosen}
 
     def prepare(self, rows: QuerySet[McpToolInvocation]) -> None:
-        """Read what the calls among these rows name, all at once."""
+        """Read the rows that these calls refer to, all at once."""
         named = rows.filter(method__isnull=True).order_by().values_list("tool_name", "principal", "caller_label")
         names = list(named.distinct())
         self.learn(tool for tool, _principal, _label in names)
@@ -191,7 +191,7 @@ class _Known:
 
 
 def principals_now(callers: Mapping[str, str]) -> dict[str, dict[str, Json]]:
-    """Give principals as conditions see them, with the groups of today. Claims are not on record.
+    """Return principals as conditions see them, with the groups of today. Claims are not on record.
 
     `callers`: principal -> the label that it has where it is no more.
     """

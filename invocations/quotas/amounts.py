@@ -19,22 +19,22 @@ _SENTENCES = {CALLS: "%s calls", BYTES: "%s bytes of arguments and results", TOK
 
 
 def currency() -> str:
-    """Give the currency of all prices and quotas of money."""
+    """Return the currency of all prices and quotas of money."""
     return str(settings.MCPHUB_CURRENCY)
 
 
 def decimal_of(millionths: int) -> Decimal:
-    """Give money without a loss."""
+    """Return money without a loss."""
     return Decimal(millionths) / MILLION
 
 
 def cents_of(millionths: int) -> Decimal:
-    """Give money with two decimals, a half of the last one rounded up."""
+    """Return money with two decimals, a half of the last one rounded up."""
     return decimal_of(millionths).quantize(_CENT, ROUND_HALF_UP)
 
 
 def said(number: int, unit: str) -> str:
-    """Give an amount in English, for errors and the command line."""
+    """Return an amount in English, for errors and the command line."""
     if unit == MONEY:
         cents = cents_of(number)
         return f"{'<0.01' if number and not cents else cents} {currency()}"
@@ -42,7 +42,7 @@ def said(number: int, unit: str) -> str:
 
 
 def shown(number: int, unit: str) -> str:
-    """Give an amount in the language that is active. Calls stand there as a bare number."""
+    """Return an amount in the language that is active. Calls stand there as a bare number."""
     if unit == BYTES:
         return size(number)
     if unit == MONEY:
@@ -58,13 +58,13 @@ def shown(number: int, unit: str) -> str:
 
 
 def remarks(estimated: int, unpriced: int, unit: str) -> list[str]:
-    """Say what is not certain about a sum."""
+    """Return notes on uncertain sums."""
     found = []
     if estimated:
         found.append(_t("%(amount)s of it estimated") % {"amount": shown(estimated, unit)})
     if unpriced:
         found.append(
-            ngettext("no price for %(count)d request to a model", "no price for %(count)d requests to models", unpriced)
+            ngettext("no price for %(count)d model request", "no price for %(count)d model requests", unpriced)
             % {"count": unpriced}
         )
     return found

@@ -7,9 +7,9 @@ from django.contrib.auth.models import Group
 
 from invocations.models import McpQuota
 from sessions_app.models import ApiKey
+from tools_catalog.bundles import bundle, entries
+from tools_catalog.bundles.entries import Kind, Report, check_members, load_each
 from tools_catalog.call.base import Json
-from tools_catalog.importers import bundle, entries
-from tools_catalog.importers.entries import Kind, Report, check_members, load_each
 from tools_catalog.models.loadable import LoadableModel
 
 KIND = "quotas"

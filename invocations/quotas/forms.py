@@ -70,5 +70,5 @@ class QuotaForm(_QuotaForm):
         is_money = self.cleaned_data.get("unit") == MONEY
         amount = given * MILLION if is_money else given
         if amount != int(amount):
-            raise ValidationError(_t("Write a whole number. Only money has decimals."))
+            raise ValidationError(_t("Enter a whole number. Only money has decimals."))
         return int(amount)

@@ -32,7 +32,7 @@ _AT_FIELDS = ("hard_limit", "soft_limit", "group", "provider", "applies_to")
 
 
 class McpQuota(ScopedModel, LoadableModel):
-    """How much may be called in a window of time; see docs/quotas.md."""
+    """How much may be called in a window of time; see docs/secure/quotas.md."""
 
     RECORDED_AS = "quota"
     UNRECORDED: ClassVar[tuple[str, ...]] = ("loaded_by",)
@@ -51,7 +51,7 @@ class McpQuota(ScopedModel, LoadableModel):
     }
 
     class Per(models.TextChoices):
-        PERSON = "person", _("Each person, or key of no person")
+        PERSON = "person", _("Each person, or key without a person")
         KEY = "key", _("Each key")
         GROUP = "group", _("Each group")
         ALL = "all", _("All together")
@@ -59,8 +59,8 @@ class McpQuota(ScopedModel, LoadableModel):
     class Unit(models.TextChoices):
         CALLS = "calls", _("Calls")
         BYTES = "bytes", _("Bytes of arguments and results")
-        TOKENS = "tokens", _("Tokens of the chat")
-        MONEY = "money", _("Money of the chat")
+        TOKENS = "tokens", _("Chat tokens")
+        MONEY = "money", _("Chat spend")
 
     class Period(models.TextChoices):
         MINUTE = "minute", _("Minute")
@@ -73,21 +73,18 @@ class McpQuota(ScopedModel, LoadableModel):
         max_length=64,
         unique=True,
         validators=[NAMED],
-        help_text=_("Said to whoever is refused, and on record with the refusal."),
+        help_text=_("Shown to whoever is refused, and recorded with the refusal."),
     )
     words = models.CharField(
-        _("words for the caller"),
-        max_length=500,
-        blank=True,
-        help_text=_("Said where it refuses. Say whom to ask for more."),
+        _("message"), max_length=500, blank=True, help_text=_("Shown when it refuses. Name a contact for more.")
     )
     enabled = models.BooleanField(_("enabled"), default=True)
     per = models.CharField(
-        _("counted for"),
+        _("counted per"),
         max_length=6,
         choices=Per,
         default=Per.PERSON,
-        help_text=_("Who has a sum of their own. All keys and logins of a person are one sum of the person."),
+        help_text=_("Each subject has its own sum. All keys and logins of a person count as that person."),
     )
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -96,7 +93,7 @@ class McpQuota(ScopedModel, LoadableModel):
         blank=True,
         related_name="+",
         verbose_name=_("only this person"),
-        help_text=_("A person or the account of a service. Leave all three empty for everybody."),
+        help_text=_("A person or a service account. Leave all three blank for everybody."),
     )
     key = models.ForeignKey(
         ApiKey, models.CASCADE, null=True, blank=True, related_name="+", verbose_name=_("only this key")
@@ -109,32 +106,36 @@ class McpQuota(ScopedModel, LoadableModel):
         max_length=40,
         blank=True,
         validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*\Z")],
-        help_text=_("Of models, for tokens and money: only what its models use counts. Empty: all providers."),
+        help_text=_(
+            "For tokens and money: counts only usage of this provider's models. Leave blank for all providers."
+        ),
     )
     unit = models.CharField(_("what is counted"), max_length=6, choices=Unit, default=Unit.CALLS)
     period = models.CharField(
-        _("in each"),
+        _("per"),
         max_length=6,
         choices=Period,
         default=Period.DAY,
-        help_text=_("Of the calendar in UTC: a day begins at midnight, a month on its first day."),
+        help_text=_("Calendar windows in UTC: a day begins at midnight, a month on its first day."),
     )
     soft_limit = models.BigIntegerField(
-        _("warns from"),
+        _("warn at"),
         null=True,
         blank=True,
         validators=_LIMITED,
         help_text=_(
-            "From here on callers are warned in their results, and people by a notice. Money in the hub's currency, "
-            "such as 25.00. Empty: no warning."
+            "From here on, callers see a warning in their results and people get a notification. Money in "
+            "the hub's currency, such as 25.00. Leave blank for no warning."
         ),
     )
     hard_limit = models.BigIntegerField(
-        _("refuses from"),
+        _("refuse at"),
         null=True,
         blank=True,
         validators=_LIMITED,
-        help_text=_("Once the sum is so high, further calls are refused until the window ends. Empty: none is."),
+        help_text=_(
+            "Once usage reaches this, further calls are refused until the window ends. Leave blank to never refuse."
+        ),
     )
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -155,7 +156,7 @@ class McpQuota(ScopedModel, LoadableModel):
                 condition=Q(soft_limit__isnull=False) | Q(hard_limit__isnull=False),
                 name="quota_has_limit",
                 violation_error_code="hard_limit",
-                violation_error_message=_("Say from where it warns, from where it refuses, or both."),
+                violation_error_message=_("Enter a warning threshold, a limit, or both."),
             ),
             models.CheckConstraint(
                 condition=(Q(soft_limit=None) | Q(soft_limit__gte=1)) & (Q(hard_limit=None) | Q(hard_limit__gte=1)),
@@ -165,15 +166,15 @@ class McpQuota(ScopedModel, LoadableModel):
                 condition=Q(soft_limit=None) | Q(hard_limit=None) | Q(soft_limit__lte=F("hard_limit")),
                 name="quota_warns_first",
                 violation_error_code="soft_limit",
-                violation_error_message=_("It must warn before it refuses."),
+                violation_error_message=_("The warning threshold must be below the limit."),
             ),
             models.CheckConstraint(
                 condition=Q(provider="") | Q(unit__in=["tokens", "money"]),
                 name="quota_provider_of_chat",
                 violation_error_code="provider",
                 violation_error_message=_(
-                    "Calls and bytes are those of tools, which have no provider. Leave it empty, or count tokens or "
-                    "money."
+                    "Calls and bytes belong to tools, which have no provider. Leave this blank, or count "
+                    "tokens or money."
                 ),
             ),
             models.CheckConstraint(
@@ -181,15 +182,15 @@ class McpQuota(ScopedModel, LoadableModel):
                 name="quota_chat_of_all_tools",
                 violation_error_code="applies_to",
                 violation_error_message=_(
-                    "Tokens and money are used by models of the chat, not by tools. Choose all tools, and name a "
-                    "provider to narrow it."
+                    "Tokens and money are used by chat models, not by tools. Choose all tools, and name a "
+                    "provider to narrow the quota."
                 ),
             ),
             models.CheckConstraint(
                 condition=Q(person=None, key=None) | Q(person=None, group=None) | Q(key=None, group=None),
                 name="quota_about_one",
                 violation_error_code="group",
-                violation_error_message=_("A quota is about one person, one key, one group, or everybody."),
+                violation_error_message=_("A quota covers one person, one key, one group, or everybody."),
             ),
         ]
 
@@ -199,11 +200,9 @@ class McpQuota(ScopedModel, LoadableModel):
     def clean(self) -> None:
         problems = self.problems_of_scope()
         if self.name == "usage":
-            problems["name"] = _("This is an address of REST. Choose another name.")
+            problems["name"] = _("This name is reserved by the REST API. Choose another.")
         if self._state.adding and type(self)._default_manager.count() >= MOST_QUOTAS:
-            problems["name"] = _("The hub has %(most)d quotas, the most there may be. Remove one first.") % {
-                "most": MOST_QUOTAS
-            }
+            problems["name"] = _("The hub has %(most)d quotas, the maximum. Delete one first.") % {"most": MOST_QUOTAS}
         if problems:
             raise ValidationError(problems)
 
@@ -227,7 +226,7 @@ class McpQuota(ScopedModel, LoadableModel):
 
     @property
     def about(self) -> str:
-        """Give whom it is about, as people read it; empty: everybody."""
+        """Return its subject for people; empty: everybody."""
         return str(self.person or self.key or self.group or "")
 
     # Names of others by which files and REST say whom it is about ------------------------------------------
@@ -276,28 +275,28 @@ class McpQuota(ScopedModel, LoadableModel):
 
 
 class QuotaCount(models.Model):
-    """One sum: what a quota counted under one subject in one window. The ledger writes it. No evidence."""
+    """One sum: a quota's count for one subject in one window. The ledger writes it. No evidence."""
 
     key = models.CharField(max_length=250, primary_key=True)
     quota = models.ForeignKey(
         McpQuota, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="counts", verbose_name=_("quota")
     )
     unit = models.CharField(_("what is counted"), max_length=6)
-    subject = models.CharField(_("counted for"), max_length=100)
+    subject = models.CharField(_("counted per"), max_length=100)
     begins = models.BigIntegerField(_("from"))
     """Seconds since the epoch, as `ends`."""
     ends = models.BigIntegerField(_("released"))
     used = models.BigIntegerField(_("used"), default=0)
     """Of money millionths."""
     estimated = models.BigIntegerField(_("estimated"), default=0)
-    """Part of `used` that providers did not tell."""
+    """Part of `used` that providers did not report."""
     unpriced = models.BigIntegerField(_("requests without a price"), default=0)
     """Of models, of which a quota of money counts nothing."""
 
     class Meta:
         default_permissions = ()
-        verbose_name = _("use of a quota")
-        verbose_name_plural = _("use of quotas")
+        verbose_name = _("quota usage")
+        verbose_name_plural = _("quota usage")
         indexes = [
             models.Index(fields=["ends"], name="quota_count_by_end")  # the purge, and what counts now
         ]

@@ -1,4 +1,4 @@
-"""The quotas at one moment, compiled with the configuration: what one call, or one round of the chat, counts in.
+"""The quotas at one moment, compiled with the configuration: the charges of one call or one chat round.
 
 Without quotas `Quotas` is false, and a call looks no further.
 """
@@ -18,7 +18,7 @@ from tools_catalog.policy.scope import RuledTool, concerns
 
 OF_TOOLS = frozenset((CALLS, BYTES))
 OF_MODELS = frozenset((TOKENS, MONEY))
-"""Units of what a round of the chat uses. Money is counted in millionths of the hub's currency."""
+"""Units of a chat round's usage. Money is counted in millionths of the hub's currency."""
 PERSON, KEY, GROUP, ALL = "person", "key", "group", "all"
 PER = (PERSON, KEY, GROUP, ALL)
 
@@ -37,12 +37,12 @@ class QuotaRule:
     applies_to: str = "all"
     target: str = ""
     principal: str = ""
-    """Whom it is about; empty: everybody."""
+    """Its subject; empty: everybody."""
     credential: str = ""
     group: int | None = None
     words: str = ""
     provider: str = ""
-    """Of models, whose rounds alone count; empty: all. For units of models only."""
+    """Counts only rounds of this provider's models; empty: all. For units of models only."""
 
     def is_about(self, caller: Caller) -> bool:
         if self.principal and caller.principal != self.principal:
@@ -52,7 +52,7 @@ class QuotaRule:
         return self.group is None or self.group in caller.groups
 
     def subjects(self, caller: Caller) -> Iterable[str]:
-        """Give what a caller's calls and rounds are counted under."""
+        """Return the subjects that a caller's calls and rounds count for."""
         if self.per == PERSON:
             return (caller.principal,)
         if self.per == KEY:
@@ -65,18 +65,18 @@ class QuotaRule:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one call, or one round of the chat, adds to one sum."""
+    """The addition of one call, or one chat round, to one sum."""
 
     quota: QuotaRule
     subject: str
     amount: int
     is_estimated: bool = False
-    """The provider did not tell what the round used."""
+    """The provider did not report the round's usage."""
     is_unpriced: bool = False
     """The model had no price, so `amount` is 0."""
 
     def key(self, window: QuotaWindow) -> str:
-        """Give what tells its sum from all others. Another unit or period is another sum, and so begins at nothing."""
+        """Return the key of its sum. Another unit or period is another sum, and so begins at nothing."""
         return f"{self.quota.key} {self.quota.unit} {self.subject} {window.begins}-{window.ends}"
 
     def window(self, moment: float) -> QuotaWindow:
@@ -102,7 +102,7 @@ class Spent:
         return soft is not None and self.used >= soft
 
     def told(self) -> dict[str, object]:
-        """Give what a caller is told who comes near the limit."""
+        """Return the warning for a caller near the limit."""
         quota = self.charge.quota
         told: dict[str, object] = {
             "quota": quota.name,
@@ -134,7 +134,7 @@ class Quotas:
         return found
 
     def concerning(self, tool: RuledTool) -> tuple[QuotaRule, ...]:
-        """Give the quotas that count calls of a tool."""
+        """Return the quotas that count calls of a tool."""
         return tuple(
             rule
             for rule in self.rules
@@ -142,11 +142,11 @@ class Quotas:
         )
 
     def of_provider(self, provider: str) -> tuple[QuotaRule, ...]:
-        """Give the quotas that count what models of a provider use."""
+        """Return the quotas that count a provider's models."""
         return tuple(rule for rule in self.rules if rule.unit in OF_MODELS and rule.provider in ("", provider))
 
     def charges(self, tool: Tool, caller: Caller, arguments: str) -> list[Charge]:
-        """Give what a call counts in before it runs. `arguments`: canonical JSON."""
+        """Return the charges of a call before it runs. `arguments`: canonical JSON."""
         return charges_of(self.of_tool(tool), caller, arguments)
 
 
@@ -159,7 +159,7 @@ def charges_of(rules: Iterable[QuotaRule], caller: Caller, arguments: str) -> li
 
 
 def charges_of_result(charges: Sequence[Charge], result: str | None) -> list[Charge]:
-    """Give what the outcome of a call counts in, of what its intent did. `result`: canonical JSON."""
+    """Return the charges of a call's outcome, given those of its intent. `result`: canonical JSON."""
     counted = [charge for charge in charges if charge.quota.unit == BYTES]
     if not counted or not result:
         return []
@@ -170,7 +170,7 @@ def charges_of_result(charges: Sequence[Charge], result: str | None) -> list[Cha
 def charges_of_round(
     rules: Iterable[QuotaRule], caller: Caller, *, tokens: int = 0, cost: int | None = 0, is_estimated: bool = False
 ) -> list[Charge]:
-    """Give what one request to a model counts in. `cost`: millionths; None where the model has no price."""
+    """Return the charges of one model request. `cost`: millionths; None where the model has no price."""
     used = {TOKENS: (tokens, False), MONEY: (cost or 0, cost is None)}
     return [
         Charge(rule, subject, used[rule.unit][0], is_estimated, used[rule.unit][1])

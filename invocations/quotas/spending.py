@@ -1,7 +1,7 @@
-"""Refuses calls, and turns of the chat, whose quotas are used up. The commit of an intent decides; what it said is
-remembered for a second.
+"""Refuses calls, and chat turns, with exhausted quotas. The commit of an intent decides; its decision is remembered
+for a second.
 
-So a caller who goes on costs no commit, and nobody is asked for a yes to a call that would be refused afterwards.
+So repeated refused calls cost no commit, and nobody is asked to approve a call that would then be refused.
 """
 
 from __future__ import annotations
@@ -9,25 +9,34 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
+from invocations.call.call import Call
+from invocations.configuration import Configuration
+from invocations.ledger.parts import LedgerPart
 from invocations.models import QuotaCount
 from invocations.quotas import amounts
 from invocations.quotas.amounts import MONEY
-from invocations.quotas.quota import Charge, QuotaRule, Spent
+from invocations.quotas.counting import QUOTA_SUMS
+from invocations.quotas.quota import Charge, QuotaRule, Spent, charges_of_result
+from invocations.stages import CommitPart, Place, Proceed, Refuse, Stage, StageAnswer
 from sessions_app.protocol.errors import AuditUnavailable, QuotaReached
+from sessions_app.protocol.json import Json
+from tools_catalog.catalog.snapshot import Tool
 
 _AGAIN_SECONDS: Final = 1.0
 """Between two looks at a sum that was full: an operator may have emptied it."""
 _MOST_KEPT: Final = 10_000
 
 
-class Spending:
-    """What one process knows of sums that are full. Used on its event loop."""
+class Spending(Stage):
+    """The full sums known to one process. Used on its event loop."""
+
+    place = Place.QUOTAS
 
     def __init__(self) -> None:
         self.refusals: Counter[str] = Counter()
@@ -35,8 +44,20 @@ class Spending:
         self._full: dict[str, tuple[int, float]] = {}
         """Key of a sum -> the sum, and until when (monotonic seconds) it is taken for that."""
 
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
+        return bool(configuration.quotas.of_tool(tool))
+
+    async def decide(self, call: Call) -> StageAnswer:
+        """Refuse a call whose quotas are known to be exhausted; before an approval request, look them up."""
+        if charges := charges_of_call(call):
+            try:
+                await self.check(charges, looks=call.ask is not None)
+            except QuotaReached as error:
+                return Refuse(error)
+        return Proceed(call)
+
     async def check(self, charges: Sequence[Charge], *, looks: bool) -> None:
-        """Raise QuotaReached where a sum is known to be full; AuditUnavailable where nobody can say.
+        """Raise QuotaReached if a sum is known to be full; AuditUnavailable if it cannot be determined.
 
         `looks`: ask the database in any case. Else it is asked about sums that were full a while ago.
         """
@@ -62,29 +83,75 @@ class Spending:
             raise self.refusal(max(full, key=lambda spent: spent.window.ends), is_known=True)
 
     def refusal(self, spent: Spent, *, is_known: bool = False) -> QuotaReached:
-        """Give the error of a call that a full sum refuses, and count it."""
+        """Return the error of a call that a full sum refuses, and count the refusal."""
         quota = spent.charge.quota
         if not is_known:
             self._keep(spent.charge.key(spent.window), spent.used)
         self.refusals[quota.name] += 1
-        seconds = max(1, math.ceil(spent.window.ends - time.time()))
-        error = QuotaReached(
-            f"{_words(quota)} It is released at {spent.window.resets_at}, in {seconds} s.",
-            quota=quota.name,
-            unit=quota.unit,
-            limit=quota.hard,
-            used=spent.used,
-            resetsAt=spent.window.resets_at,
-            retryAfterSeconds=seconds,
-            **({"currency": amounts.currency()} if quota.unit == MONEY else {}),
-        )
-        error.retry_after_seconds = seconds
-        return error
+        return error_of(spent)
 
     def _keep(self, key: str, used: int) -> None:
         if len(self._full) >= _MOST_KEPT:
             self._full.clear()
         self._full[key] = used, time.monotonic() + _AGAIN_SECONDS
+
+
+class QuotaCharges(CommitPart):
+    """Charges of calls: their intents are refused at a full sum, and results count their bytes."""
+
+    ledger = QUOTA_SUMS
+
+    def __init__(self, spending: Spending) -> None:
+        self._spending = spending
+
+    def concerns(self, tool: Tool, configuration: Configuration) -> bool:
+        return bool(configuration.quotas.of_tool(tool))
+
+    def of_intent(self, call: Call) -> list[Charge]:
+        return charges_of_call(call)
+
+    def of_outcome(self, brought: list[Charge], result: str | None) -> list[Charge]:
+        return charges_of_result(brought, result)
+
+    def refusal(self, reason: Spent) -> QuotaReached:
+        return self._spending.refusal(reason)
+
+    def told(self, said: Mapping[LedgerPart, Any]) -> Mapping[str, Json]:
+        near = [spent.told() for spent in said.get(self.ledger, ()) if spent.is_near]
+        return {"mcphub/quota": near} if near else {}
+
+
+def error_of(spent: Spent) -> QuotaReached:
+    """Return the error for a caller whose sum is full."""
+    quota = spent.charge.quota
+    seconds = max(1, math.ceil(spent.window.ends - time.time()))
+    error = QuotaReached(
+        f"{_words(quota)} It is released at {spent.window.resets_at}, in {seconds} s.",
+        quota=quota.name,
+        unit=quota.unit,
+        limit=quota.hard,
+        used=spent.used,
+        resetsAt=spent.window.resets_at,
+        retryAfterSeconds=seconds,
+        **({"currency": amounts.currency()} if quota.unit == MONEY else {}),
+    )
+    error.retry_after_seconds = seconds
+    return error
+
+
+async def full_of(charges: Sequence[Charge]) -> dict[Charge, Spent]:
+    """Read which of these charges' sums are full now, and count nothing. Raises AuditUnavailable."""
+    now = time.time()
+    keys = {charge: charge.key(charge.window(now)) for charge in charges if charge.quota.hard is not None}
+    if not keys:
+        return {}
+    used = await _read(list(set(keys.values())))
+    sums = {charge: Spent(charge, charge.window(now), used.get(key, 0)) for charge, key in keys.items()}
+    return {charge: spent for charge, spent in sums.items() if spent.is_full}
+
+
+def charges_of_call(call: Call) -> list[Charge]:
+    return call.exchange.configuration.quotas.charges(call.tool, call.exchange.source.caller, call.text)
 
 
 def _words(quota: QuotaRule) -> str:

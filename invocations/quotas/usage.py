@@ -1,4 +1,4 @@
-"""Who has used how much of which quota now, for the console, REST and the command line; and what may go."""
+"""Current quota usage, for the console, REST and the command line; and cleanup."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -23,12 +24,16 @@ from sessions_app.kit.database import delete_in_slices
 from sessions_app.kit.fields import readable_rows
 from sessions_app.models import ApiKey
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces.models import open_to
+from tools_catalog.models import McpToolDefinition, McpToolset, McpUpstreamTool
+from tools_catalog.models.ruled import ruled
+from tools_catalog.policy.scope import concerns
 
 MOST_SHOWN = 500
 MOST_OF_PERSON = 50
 """Keys of a person that are looked at, and sums that are shown of them."""
 KEPT_SECONDS = 35 * 86400
-"""After its window a sum stays so long, for who looks back."""
+"""A sum is kept this long after its window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class QuotaUse:
     quota: str
     subject: str
     label: str
-    """Whom the subject names; empty where nobody has this name any more."""
+    """The subject's name; empty if nobody has this name any more."""
     unit: str
     used: int
     """Of money millionths, as the limits."""
@@ -46,7 +51,7 @@ class QuotaUse:
     hard: int | None
     window: QuotaWindow
     estimated: int = 0
-    """Part of `used` that providers did not tell."""
+    """Part of `used` that providers did not report."""
     unpriced: int = 0
     """Requests to models without a price, which count nothing."""
     quota_id: int = 0
@@ -59,7 +64,7 @@ class QuotaUse:
 
     @property
     def share(self) -> int:
-        """Give per cent of the limit; of one that was passed more than 100."""
+        """Return per cent of the limit; of one that was passed more than 100."""
         return 100 * self.used // self.limit
 
     @property
@@ -91,7 +96,7 @@ class QuotaUse:
 
 
 def uses(*, quota: str = "", near: bool = False, most: int = MOST_SHOWN, is_named: bool = True) -> list[QuotaUse]:
-    """Give the sums of now, those nearest to their limits first. `near`: only what warns or refuses.
+    """Return the sums of now, those nearest to their limits first. `near`: only sums that warn or refuse.
 
     `is_named`: with their labels, which is a statement more.
     """
@@ -125,8 +130,9 @@ def uses(*, quota: str = "", near: bool = False, most: int = MOST_SHOWN, is_name
 
 
 def of_person(person: User) -> list[QuotaUse]:
-    """Give what concerns a person and their keys, the fullest first: sums of now, of which nothing is used yet too."""
+    """Return the quotas of a person and their keys, the fullest first, including current sums without usage."""
     rules = [row.compiled() for row in readable_rows(McpQuota.objects.filter(enabled=True))]
+    rules = [rule for rule in rules if _concerns(rule, person)]
     if not rules:
         return []
     now = time.time()
@@ -140,6 +146,33 @@ def of_person(person: User) -> list[QuotaUse]:
     labels = labels_of(charge.subject for charge in charges.values())
     found = [_use(charge, now, rows.get(key), labels) for key, charge in charges.items()]
     return sorted(found, key=lambda use: (-use.used / use.limit, use.quota, use.subject))[:MOST_OF_PERSON]
+
+
+def _concerns(rule: QuotaRule, person: User) -> bool:
+    """Return whether a quota counts calls of a tool that the person sees: its name and words are for those alone."""
+    if rule.applies_to == "all" or person.is_superuser:
+        return True
+    groups = person.groups.values_list("pk", flat=True)
+    if rule.applies_to == "toolset":
+        sets = McpToolset.objects.filter(open_to(groups), slug__in=rule.target.split(), enabled=True)
+        return sets.exists()
+    if rule.applies_to == "connection":
+        slugs = McpUpstreamTool.objects.filter(open_to(groups, "tool__"), tool__enabled=True)
+        named = slugs.order_by().values_list("connection__slug", flat=True).distinct()
+        return any(fnmatchcase(slug, pattern) for slug in named for pattern in rule.target.split())
+    tools = McpToolDefinition.objects.filter(open_to(groups), enabled=True).order_by().distinct()
+    if rule.applies_to == "tool":
+        names = list(tools.values_list("name", flat=True))
+        return any(fnmatchcase(name, pattern) for name in names for pattern in rule.target.split())
+    return any(_has_mark(rule, row) for row in tools.iterator(chunk_size=200))
+
+
+def _has_mark(rule: QuotaRule, row: McpToolDefinition) -> bool:
+    """Return whether a tool has the tag or the annotation that a quota names."""
+    try:
+        return concerns(rule.applies_to, rule.target, ruled(row), {})
+    except ValueError:  # its configuration is broken, so it is not served
+        return False
 
 
 def _callers(person: User) -> Iterator[Caller]:
@@ -168,7 +201,7 @@ def _use(charge: Charge, now: float, row: QuotaCount | None, labels: Mapping[str
 
 
 def used_of(charges: Iterable[Charge]) -> dict[Charge, int]:
-    """Give the sums of now that these would add to."""
+    """Return the sums of now that these would add to."""
     now = time.time()
     keys = {charge.key(charge.window(now)): charge for charge in charges}
     found = dict(QuotaCount.objects.filter(pk__in=keys).values_list("key", "used"))
@@ -176,7 +209,7 @@ def used_of(charges: Iterable[Charge]) -> dict[Charge, int]:
 
 
 def labels_of(subjects: Iterable[str]) -> Mapping[str, str]:
-    """Give the names of people, keys and groups that subjects stand for, in one statement."""
+    """Return the names of people, keys and groups that subjects stand for, in one statement."""
     numbers: dict[str, set[int]] = {"user": set(), "key": set(), "group": set()}
     for subject in subjects:
         kind, _, number = subject.partition(":")
@@ -201,7 +234,7 @@ def labels_of(subjects: Iterable[str]) -> Mapping[str, str]:
 
 
 def purge() -> int:
-    """Remove sums whose windows ended long ago; give the count."""
+    """Delete sums of old windows; return the number."""
     return delete_in_slices(QuotaCount.objects.filter(ends__lt=int(time.time()) - KEPT_SECONDS))
 
 
@@ -211,6 +244,6 @@ def _of_now(now: float) -> QuerySet[QuotaCount]:
 
 
 def _is_of(row: QuotaCount, now: float) -> bool:
-    """Whether the sum is one that the quota, as it is now, adds to: its period may have been another."""
+    """Return whether the sum is one that the quota, as it is now, adds to: its period may have been another."""
     rule: QuotaRule = row.quota.compiled()
     return window_of(rule.period, now) == QuotaWindow(row.begins, row.ends)

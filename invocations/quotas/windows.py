@@ -1,4 +1,4 @@
-"""Calendar windows in UTC: when one begins, and when what was used up is released. Pure."""
+"""Calendar windows in UTC: their start, and the time of reset. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class QuotaWindow:
 
     @property
     def resets_at(self) -> str:
-        """Give when it ends, as RFC 3339 says it."""
+        """Return its end in RFC 3339 form."""
         return datetime.fromtimestamp(self.ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def window_of(period: Period, moment: float) -> QuotaWindow:
-    """Give the window in which a moment lies. `moment`: seconds since the epoch."""
+    """Return the window in which a moment lies. `moment`: seconds since the epoch."""
     if period == MONTH:
         now = datetime.fromtimestamp(moment // 1, UTC)
         first = datetime(now.year, now.month, 1, tzinfo=UTC)

@@ -6,6 +6,7 @@ import logging
 import os
 from contextlib import suppress
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ SILENT_SECONDS = 20
 
 
 LATE_SECONDS = 60
-"""The database may still commit what a process sent just before it died; its calls are looked at for so long."""
+"""The database may still commit a dead process's last statements; its calls are checked for this long."""
 
 
 _DIED = "The process ended without a word."
@@ -40,36 +41,64 @@ _DEAD = "ZX"
 
 
 def boot_mark(pid: int) -> str:
-    """Give what tells two processes of one number apart: boot, process namespace, start time. Linux; else empty."""
+    """Return an identifier that tells processes of one number apart: boot, process namespace, start time. Linux; else
+    empty.
+    """
     try:
-        state, *found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return "" if state in _DEAD else f"{_machine()}{found[18]}"
-    except (OSError, IndexError):
+        return _mark_of(pid)
+    except OSError:
         return ""
 
 
+def _mark_of(pid: int) -> str:
+    """Return the mark, empty if no such process runs; raise OSError where that cannot be looked up."""
+    try:
+        state, *found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if state in _DEAD else f"{_machine()}{found[18]}"
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return ""
+
+
+@cache
 def _machine() -> str:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot.replace('-', '')[:20]}:{os.stat('/proc/self/ns/pid').st_ino}:"
 
 
 def is_gone(process: ServerProcess, host: str) -> bool:
-    """Whether the process is dead: at once where its number can be looked up, else after its silence.
+    """Return whether the process is dead: at once where its number can be looked up, else after its silence.
 
-    Containers may share a host name and never a process namespace: one cannot look into the other.
+    Containers may share a host name and never a process namespace: one cannot look into the other. A process whose
+    number cannot be looked up for want of descriptors or memory is not judged.
     """
-    if process.host == host and process.boot_mark and process.boot_mark.startswith(_machine()):
-        return boot_mark(process.pid) != process.boot_mark
+    if process.host == host and process.boot_mark:
+        try:
+            if process.boot_mark.startswith(_machine()):
+                return _mark_of(process.pid) != process.boot_mark
+        except OSError as error:
+            logger.warning("Whether the process %s runs cannot be looked up: %s", process.pk, error)
+            return False
     return process.last_seen_at < timezone.now() - timedelta(seconds=SILENT_SECONDS)
 
 
+def has_ended(process: ServerProcess, host: str) -> bool:
+    """Return whether the process serves nothing any more: it stopped, or is dead.
+
+    One that was taken for dead and has been seen since serves again, though its status stays.
+    """
+    if process.status == ServerProcess.Status.STOPPED:
+        return True
+    is_awake = process.stopped_at is not None and process.last_seen_at > process.stopped_at
+    return (process.status == ServerProcess.Status.ERROR and not is_awake) or is_gone(process, host)
+
+
 def is_neighbour(process: ServerProcess) -> bool:
-    """Whether the process runs on this machine, and in this container."""
+    """Return whether the process runs on this machine, and in this container."""
     return bool(process.boot_mark) and process.boot_mark.startswith(_machine())
 
 
 def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
-    """Mark dead processes and record what they left open; give how many calls that were."""
+    """Mark dead processes and record their open calls; return the number of calls."""
     live = [ServerProcess.Status.STARTING, ServerProcess.Status.RUNNING, ServerProcess.Status.STOPPING]
     # One that was taken for dead may have woken up, made calls and died for good; or its last commit was late.
     again = Q(status=ServerProcess.Status.ERROR) & (
@@ -111,7 +140,7 @@ def recover(host: str, own_process_id: str, errors: ErrorMap) -> int:
 
 
 def has_open(process_id: str) -> bool:
-    """Whether a process leaves calls or tasks behind."""
+    """Return whether a process leaves calls or tasks behind."""
     return bool(open_calls.of([process_id])) or tasks.has_open(process_id)
 
 

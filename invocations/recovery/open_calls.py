@@ -1,9 +1,9 @@
 """Which calls are open, noted every few seconds, so that recovery need not read all that a dead process ever began.
 
-A mark says through which envelope all were looked at; those of them that had no outcome are noted one by one. So the
-open calls of a process are among the notes or behind the mark: seconds of calls, however long the process lived. What
-mark and notes say stays true for good, since outcomes are only added. So any process may look, at any time, and one
-that looks rarely or never makes recovery slower, not wrong. No evidence: thrown away, they are made again.
+A mark holds the last envelope that was checked; those without an outcome are noted one by one. So the open calls of a
+process are among the notes or behind the mark: seconds of calls, however long the process lived. Mark and notes stay
+true, since outcomes are only added. So any process may look, at any time, and one that looks rarely or never makes
+recovery slower, not wrong. No evidence: thrown away, they are made again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STRETCH = 4096
 """Envelopes in one statement: so few that a database looks the outcome of each up, and does not read all outcomes."""
 
 _STRETCHES_A_LOOK = 50
-"""More than a machine records between two looks. What is left, after an update say, is for the next ones."""
+"""More than a machine records between two looks. The rest, after an update for example, is left to later rounds."""
 
 
 class OpenCalls:
@@ -32,7 +32,7 @@ class OpenCalls:
         self._settling = Settling("envelope")
 
     def look(self) -> None:
-        """Note what is open among the envelopes that came since, and forget what has ended."""
+        """Note the open calls among new envelopes, and forget those that have ended."""
         settled = self._settling.look(service.log_on(connection))
         for after, through in islice(_stretches(_marked(), settled), _STRETCHES_A_LOOK):
             found = _unanswered().filter(pk__gt=after, pk__lte=through).values_list("pk", "process_id")
@@ -51,7 +51,7 @@ class OpenCalls:
 
 
 def of(process_ids: Collection[str]) -> list[McpRequestEnvelope]:
-    """Give the envelopes of these processes that have no outcome."""
+    """Return the envelopes of these processes that have no outcome."""
     after = _marked()  # first: what moves behind the mark from now on is found twice, and never missed
     calls = _unanswered().filter(process__in=process_ids)
     noted = OpenCall.objects.filter(process_id__in=process_ids)
@@ -62,7 +62,7 @@ def of(process_ids: Collection[str]) -> list[McpRequestEnvelope]:
 
 
 def has_ended(envelope_id: int) -> bool:
-    """Whether a call had its outcome when the open ones were noted: where there is none now, it was removed."""
+    """Return whether a call had its outcome when the open ones were noted: where there is none now, it was removed."""
     # The mark first: it moves with the notes.
     return envelope_id <= _marked() and not OpenCall.objects.filter(pk=envelope_id).exists()
 

@@ -1,7 +1,7 @@
-"""What is stored of the bodies of one call: redacted, and cut short where they are too long.
+"""The stored bodies of one call: redacted, and truncated if too long.
 
-`left_out` says of each body what is not there: `redacted`, the places; `truncated`, with the `bytes` and the
-`sha256` of what would stand there. A body that was cut short reads {"truncated": true, "bytes", "sha256", "head"}.
+`left_out` lists, per body, the missing parts: `redacted`, the locations; `truncated`, with the `bytes` and `sha256`
+of the full text. A body that was cut short reads {"truncated": true, "bytes", "sha256", "head"}.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class StoredBodies:
         self.arguments = self._kept("arguments", text, limit, whole=whole)
 
     def outcome(self, result: str | None, error: dict[str, Json] | None) -> tuple[str | None, str | None]:
-        """Give result and error as canonical JSON to store; complete `left_out`."""
+        """Return result and error as canonical JSON to store; complete `left_out`."""
         message: str | None = None
         for name in ("result", "error"):
             self.left_out.pop(name, None)
@@ -90,7 +90,7 @@ class StoredBodies:
         return result, message
 
     def beside(self, value: dict[str, Json], *, is_result: bool = False) -> dict[str, Json]:
-        """Give what is kept of the call beside its rows, such as a task's result, as it is recorded.
+        """Return the record form of data kept beside the call's rows, such as a task's result.
 
         The value itself where nothing of it is hidden.
         """
@@ -105,11 +105,11 @@ class StoredBodies:
 
     @property
     def hidden(self) -> Hidden | None:
-        """What was taken out of the bodies so far."""
+        """Return the values removed from the bodies so far."""
         return self._hidden
 
     def cleaned(self, text: str) -> str:
-        """Give a text that names what was asked for, without what is kept of no argument."""
+        """Return a text that names the target, without values that are kept of no argument."""
         if self._redactor is None or self._hidden is None:
             return text
         self._hidden.begin()
@@ -129,7 +129,7 @@ class StoredBodies:
         *,
         whole: int | None = None,
     ) -> str:
-        """Give what is kept of `text`. `whole`: the bytes of the body that it is the beginning of."""
+        """Return the kept part of `text`. `whole`: the bytes of the body that it is the beginning of."""
         mark: dict[str, Any] = {}
         if self._hidden is not None and self._hidden.places:
             mark["redacted"] = self._hidden.places
@@ -152,7 +152,7 @@ class StoredBodies:
 
 
 def _beginning(value: Json) -> Json:
-    """Give the value with its first members alone, each text cut short."""
+    """Return the value with its first members alone, each text cut short."""
     left = _BEGINNING
 
     def cut(value: Json) -> Json:
@@ -168,14 +168,16 @@ def _beginning(value: Json) -> Json:
 
 
 def stored(arguments: Json, text: str, redactor: Redactor | None) -> StoredBodies | None:
-    """Give what is stored of a call; None where its arguments are, as they are, and its outcome may be too."""
+    """Return the stored bodies of a call; None if its arguments are stored unchanged, and its outcome may be too."""
     if len(text) <= settings.MCPHUB_AUDIT_BODY_CHARACTERS and (redactor is None or redactor.spares(arguments, text)):
         return None
     return StoredBodies(arguments, text, redactor)
 
 
 def stored_outcome(arguments: str, text: str, redactor: Redactor | None) -> StoredBodies | None:
-    """Give what is stored of a call whose arguments are as they are; None where its result or error, `text`, is too."""
+    """Return the stored outcome of a call with unchanged arguments; None if its result or error, `text`, is unchanged
+    too.
+    """
     if len(text) <= settings.MCPHUB_AUDIT_BODY_CHARACTERS and (redactor is None or redactor.spares_outcome(text)):
         return None
     return StoredBodies(None, arguments, redactor, is_spared=True)

@@ -1,7 +1,7 @@
-"""Takes out of a body what is marked, and out of texts what was taken out elsewhere.
+"""Removes marked values from a body, and removed values from other texts.
 
-What goes leaves a tag, `redacted:<key id>:<32 hexadecimal digits>`: a keyed hash (HMAC-SHA-256) of the value, so
-that equal values stay findable and nobody without the key can try guesses.
+A removed value leaves a tag, `redacted:<key id>:<32 hexadecimal digits>`: a keyed hash (HMAC-SHA-256), so that equal
+values stay findable and nobody without the key can test guesses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sessions_app.protocol.json import Json
 
 _PURPOSE = b"mcphub redaction tag"
 _PROBE = 16
-"""Of a longer secret so much is looked for: messages shorten what they quote."""
+"""Length of a longer secret's prefix that is searched for: messages shorten quotes."""
 _SHORT = 4
 """A shorter secret is looked for as a whole word: inside words it would be everywhere."""
 _MOST_SECRETS = 2000
@@ -47,12 +47,12 @@ class Tag(str):
 
 
 def tag(value: Json, keys: Keys) -> Tag:
-    """Give what stays of a value, made with the first key."""
+    """Return the tag of a value, made with the first key."""
     return Tag(tags(value, keys[:1])[0])
 
 
 def tags(value: Json, keys: Keys) -> list[str]:
-    """Give what any of the keys would leave of a value. Numbers count by value: 3 is 3.0."""
+    """Return the tags of a value under any of the keys. Numbers count by value: 3 is 3.0."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         value = int(value)
     text = json.canonical(value).encode("utf-8", "surrogatepass")
@@ -68,7 +68,7 @@ def _purpose(key: bytes) -> bytes:
 
 
 class Hidden:
-    """What was taken out of the bodies of one call: which places, and which texts must not show elsewhere."""
+    """The values removed from the bodies of one call: their locations, and texts that must not appear elsewhere."""
 
     def __init__(self, keys: Keys) -> None:
         self.places: list[str] = []
@@ -85,12 +85,12 @@ class Hidden:
         return len(self._secrets) + self._is_flooded
 
     def values(self) -> list[Json]:
-        """Give what is looked for elsewhere, for `seek`; [None] where it is too much: then no text stays."""
+        """Return the values for `seek`; [None] if there are too many: then no text stays."""
         length = sum(len(value) for value in self._values if isinstance(value, str))
         return [None] if self._is_flooded or length > _MOST_SOUGHT else list(self._values)
 
     def seek(self, values: Iterable[Json]) -> None:
-        """Look for what was taken out elsewhere too."""
+        """Search for values removed elsewhere too."""
         for value in values:
             if value is None:
                 self._is_flooded = True
@@ -104,7 +104,7 @@ class Hidden:
     # By place --------------------------------------------------------------------------------------
 
     def take_out(self, value: Json, markers: Sequence[Marker], path: str = "$") -> Json:
-        """Give the value without what the markers hide. The value itself stays as it is."""
+        """Return the value without the parts that the markers hide. The value itself stays as it is."""
         return self._below(value, [(marker, marker.start) for marker in markers], path)
 
     def _below(self, value: Json, states: list[tuple[Marker, Any]], path: str) -> Json:
@@ -132,12 +132,12 @@ class Hidden:
         return [changed.get(at, child) for at, child in enumerate(value)]
 
     def look_into_texts(self, value: Json, markers: Sequence[Marker], path: str = "$") -> Json:
-        """Give the value with the same hidden in texts that are JSON themselves."""
+        """Return the value with the same hidden in texts that are JSON themselves."""
 
         return self._within_texts(value, lambda held, where: self.take_out(held, markers, where), path)
 
     def _within_texts(self, value: Json, change: Callable[[Json, str], Json], path: str, nested: int = 0) -> Json:
-        """Give the value with each text that is a JSON document changed, and written anew where it changed."""
+        """Return the value with each text that is a JSON document changed, and written anew where it changed."""
 
         def inside(text: str, where: str) -> str:
             if isinstance(text, Tag) or text.lstrip()[:1] not in ("{", "[", '"') or nested >= _MOST_NESTED:
@@ -154,7 +154,7 @@ class Hidden:
     # By form ---------------------------------------------------------------------------------------
 
     def take_forms(self, value: Json, forms: Forms, path: str = "$") -> Json:
-        """Give the value without the secrets that are told by their form, in names of members and numbers too."""
+        """Return the value without secrets of known formats, in member names and numbers too."""
 
         def name(text: str) -> str:
             return self._without_forms(text, forms)
@@ -220,7 +220,7 @@ class Hidden:
     # By value --------------------------------------------------------------------------------------
 
     def scrub(self, value: Json, path: str = "$") -> Json:
-        """Give the value without the texts and numbers that were taken out, wherever they show."""
+        """Return the value without the texts and numbers that were taken out, wherever they show."""
         if not self:
             return value
         if self._is_flooded:  # too many to look for each: no text stays
@@ -260,7 +260,7 @@ def _forms(secret: str | int | float) -> set[str]:
 
 
 def _in_base64(raw: bytes) -> set[str]:
-    """Give what Base64, plain and for addresses, makes of the bytes, wherever in a text they begin."""
+    """Return the Base64 forms of the bytes, plain and for addresses, at each alignment."""
     found = set()
     for before in range(3):
         bits = 8 * (before + len(raw))
@@ -270,7 +270,7 @@ def _in_base64(raw: bytes) -> set[str]:
 
 
 def _tells(name: str) -> bool:
-    """Whether the name of a hidden member may be a secret itself: long, of letters and digits."""
+    """Return whether the name of a hidden member may be a secret itself: long, of letters and digits."""
     return len(name) >= 8 and any(map(str.isdigit, name)) and any(map(str.isalpha, name))
 
 
@@ -310,7 +310,7 @@ class _Search:
 
 
 def _either(probes: list[str]) -> str:
-    """Give a pattern for any of the texts, longest first; by their beginnings, so that most are never tried."""
+    """Return a pattern for any of the texts, longest first; by their beginnings, so that most are never tried."""
     groups: dict[str, list[str]] = {}
     for probe in probes:
         groups.setdefault(probe[:2] if len(probe) >= _SHORT and not probe.isdigit() else "", []).append(probe)
@@ -334,9 +334,9 @@ def _mapped(
     names: Callable[[str], str] | None = None,
     depth: int = 0,
 ) -> Json:
-    """Give the value with each text in it changed; itself where nothing was.
+    """Return the value with each text in it changed; itself where nothing was.
 
-    `numbers` changes numbers, `names` the names of members. What is nested too deeply is changed as its JSON.
+    `numbers` changes numbers, `names` the names of members. Deeply nested values are changed as their JSON.
     """
     if isinstance(value, str):
         return change(value, path)

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def load() -> RedactionPolicy:
-    """Give the policy. A rule that cannot be used, which only SQL by hand can make, is logged and left out."""
+    """Return the policy. A rule that cannot be used, which only SQL by hand can make, is logged and left out."""
     rules: list[RedactionRule] = []
     for row in McpRedactionRule.objects.filter(enabled=True):
         rule = row.rule()

@@ -18,7 +18,7 @@ _MOST_KNOWN = 4096
 
 
 def is_near(marked: str, name: str) -> bool:
-    """Whether one is the other but for case, marks between words, and one slip or, in a long word, two.
+    """Return whether one is the other but for case, marks between words, and one slip or, in a long word, two.
 
     A slip is a letter too many, one missing, another one, or two that changed places.
     """
@@ -83,7 +83,7 @@ def exact(marked: str, name: str) -> bool:
 
 
 def names_in(schema: Json) -> frozenset[str]:
-    """Give every name that a schema gives to a member, at any depth."""
+    """Return every name that a schema gives to a member, at any depth."""
     found: set[str] = set()
     stack = [schema]
     while stack:

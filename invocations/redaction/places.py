@@ -28,8 +28,11 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _ANNOTATIONS = ("writeOnly", "x-secret")
 _HEADER_ANNOTATION = "x-mcp-header"
 
+_MOST_PLACES = 2000
+"""Of a schema, followed to find what it marks."""
+
 Step = tuple[str, str | int]
-"""`name`, `index`, `any` (every member or element) or `deep`, and what of."""
+"""`name`, `index`, `any` (every member or element) or `deep`, and its operand."""
 Path = tuple[Step, ...]
 Taken = tuple[tuple[Path, int], ...]
 """Paths, and how many steps of each are taken."""
@@ -38,24 +41,24 @@ Schemas = tuple[dict[str, Json], ...]
 
 
 class Marker(Protocol):
-    """Tells on the way down through a body what is hidden. A state is whatever it needs to know of a place."""
+    """Identifies hidden values on the way down through a body. A state is whatever it needs to know of a place."""
 
     start: Any
 
     def hides(self, state: Any, value: Json) -> bool:
-        """Whether the value at this place is not to be kept."""
+        """Return whether the value at this place is not to be kept."""
         ...
 
     def below(self, state: Any, parent: Json, key: str | int) -> Any:
-        """Give the state of a member or an element; falsy where nothing at or under it is hidden."""
+        """Return the state of a member or an element; falsy where nothing at or under it is hidden."""
         ...
 
 
 def parse(text: str) -> Path:
-    """Read a path; raise ValueError with a sentence that says how one is written."""
+    """Read a path; raise ValueError with the syntax."""
     how = _(
-        'Write $ and then steps: .name, ["any name"], [0], [*] for every element, .* for every member, ..name for a '
-        "member at any depth; at most 16 steps. For example $.credentials.password or $..token."
+        'Enter $ followed by steps: .name, ["any name"], [0], [*] for every element, .* for every member, '
+        "..name for a member at any depth; at most 16 steps. For example $.credentials.password or $..token."
     )
     if not text.startswith("$") or len(text) > LONGEST_PATH:
         raise ValueError(how)
@@ -83,9 +86,9 @@ def parse(text: str) -> Path:
 
 
 def check_header(name: str) -> None:
-    """Raise ValueError for what is no name of an HTTP header (RFC 9110, 5.1)."""
+    """Raise ValueError for an invalid HTTP header name (RFC 9110, 5.1)."""
     if not _HEADER.fullmatch(name) or name.startswith("$"):
-        raise ValueError(_("Write the name of one HTTP header, such as Authorization, and nothing else."))
+        raise ValueError(_("Enter the name of one HTTP header, such as Authorization."))
 
 
 class Paths:
@@ -98,9 +101,9 @@ class Paths:
 
     @property
     def needles(self) -> list[str] | None:
-        """Texts without one of which a body holds nothing to hide; None where that cannot be told.
+        """Texts without which a body holds nothing to hide; None if that is unknown.
 
-        Of each path its first name, since a scalar there goes whole. They say nothing of a body that holds escapes.
+        Of each path its first name, since a scalar there goes whole. They do not apply to a body with escapes.
         """
         found = []
         for path in self._paths:
@@ -111,7 +114,7 @@ class Paths:
         return found
 
     def deep(self) -> Paths:
-        """Give the paths that hold at any depth, and so in JSON within a text too."""
+        """Return the paths that hold at any depth, and so in JSON within a text too."""
         return Paths((path for path in self._paths if path and path[0][0] == "deep"), self._same)
 
     def hides(self, state: Taken, value: Json) -> bool:
@@ -159,7 +162,7 @@ class Headers:
 
 
 class Annotated:
-    """What a JSON Schema marks: `writeOnly`, `x-secret`, `format: password`, or a header that rules name.
+    """The marks of a JSON Schema: `writeOnly`, `x-secret`, `format: password`, or a header named by rules.
 
     Follows the value through every subschema that may apply to it; whether it really does is not asked, so that a
     value of no valid form is hidden too.
@@ -175,7 +178,7 @@ class Annotated:
 
     @classmethod
     def of(cls, schema: Json, headers: frozenset[str] = frozenset(), same: Same = exact) -> Annotated | None:
-        """Give the marker of a schema; None where it marks nothing."""
+        """Return the marker of a schema; None where it marks nothing."""
         if not isinstance(schema, dict):
             return None
         text = json.canonical(schema)
@@ -217,6 +220,30 @@ class Annotated:
                     found.append(child)
         return self._applied(found)
 
+    def marked(self) -> frozenset[str]:
+        """Return the places that it marks, as paths; of more than can be followed the digest of the schema."""
+        found: set[str] = set()
+        stack: list[tuple[str, Schemas, frozenset[int]]] = [("$", self.start, frozenset())]
+        looked_at = 0
+        while stack:
+            path, state, trail = stack.pop()
+            looked_at += 1
+            if looked_at > _MOST_PLACES:
+                return frozenset({json.digest(json.canonical(self._document.root))})
+            if any(self._is_marked(node) for node in state):
+                found.add(path)
+            below: dict[str, list[Json]] = {}
+            for node in state:
+                for keyword, token, child in children(node):
+                    if step := _step_of(keyword, token):
+                        below.setdefault(step, []).append(child)
+            for step, nodes in below.items():
+                applied = self._applied(nodes)
+                ids = frozenset(map(id, applied))
+                if applied and not ids <= trail:
+                    stack.append((path + step, applied, trail | ids))
+        return frozenset(found)
+
     def _is_marked(self, node: dict[str, Json]) -> bool:
         return (
             any(node.get(word) is True for word in _ANNOTATIONS)
@@ -225,7 +252,7 @@ class Annotated:
         )
 
     def _is_for_more(self, node: dict[str, Json]) -> bool:
-        """Whether the schema marks something inside an object or an array."""
+        """Return whether the schema marks something inside an object or an array."""
         return any(
             self._tells(child)
             for keyword, _token, child in children(node)
@@ -233,7 +260,7 @@ class Annotated:
         )
 
     def _applied(self, nodes: list[Json]) -> Schemas:
-        """Give the subschemas that speak of the same value, themselves included; those that mark nothing left out."""
+        """Return the subschemas that speak of the same value, themselves included; those that mark nothing left out."""
         found: dict[int, dict[str, Any]] = {}
         stack = list(nodes)
         while stack:
@@ -251,7 +278,7 @@ class Annotated:
         return found + [targets[id(node), key] for key in REFERENCES if (id(node), key) in targets]
 
     def _tells(self, node: object) -> bool:
-        """Whether anything that the schema leads to is marked."""
+        """Return whether anything that the schema leads to is marked."""
         if not isinstance(node, dict):
             return False
         known = self._telling.get(id(node))
@@ -292,6 +319,19 @@ class Undescribed:
         return "look" if is_described else "hide"
 
 
+def _step_of(keyword: str, token: str | int | None) -> str:
+    """Return the step from a value to that which a subschema is about; empty where both are one."""
+    if keyword == "properties":
+        return f"[{json.canonical(token)}]"
+    if keyword == "patternProperties":
+        return f"[~{json.canonical(token)}]"
+    if keyword in ("additionalProperties", "unevaluatedProperties"):
+        return ".*"
+    if keyword in ("items", "prefixItems"):
+        return "[*]" if token is None else f"[{token}]"
+    return "[*]" if keyword in ("additionalItems", "unevaluatedItems", "contains") else ""
+
+
 def _is_closed(value: Json) -> bool:
-    """Whether the value may hold something and cannot be looked into."""
+    """Return whether the value may hold something and cannot be looked into."""
     return isinstance(value, str | int | float) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""What of a call is recorded, under the rules of one moment and the annotations of a tool's schemas.
+"""The recorded part of a call, under the rules of one moment and the annotations of a tool's schemas.
 
 A tool that nothing applies to has no Redactor, and its calls are recorded as they are, unread.
 """
@@ -99,7 +99,7 @@ class Redactor:
         return bool(self._in_arguments or self._in_result or self._forms or self._forms_of_result)
 
     def spares(self, value: Json, text: str) -> bool:
-        """Whether the arguments are recorded as they are; told by a look at `text`, their canonical JSON."""
+        """Return whether the arguments are recorded unchanged, judged by `text`, their canonical JSON."""
         if self._in_arguments:
             marked = self._needles is None or not isinstance(value, dict) or _may_hold(text, self._needles, self._same)
             if marked:
@@ -107,11 +107,11 @@ class Redactor:
         return not (self._forms and self._forms.may_be_in(text))
 
     def spares_outcome(self, text: str) -> bool:
-        """Whether a result or an error is recorded as it is, of a call whose arguments are."""
+        """Return whether a result or an error is recorded unchanged, for a call with unchanged arguments."""
         return not self._in_result and not (self._forms_of_result and self._forms_of_result.may_be_in(text))
 
     def arguments(self, value: Json, text: str, hidden: Hidden) -> str:
-        """Give the canonical JSON to record; `text` is that of `value`."""
+        """Return the canonical JSON to record; `text` is that of `value`."""
         if self._in_arguments and not isinstance(value, dict):
             return json.canonical({"not_an_object": hidden.take_out(value, [_Whole()])})
         marked = bool(self._in_arguments) and (self._needles is None or _may_hold(text, self._needles, self._same))
@@ -131,7 +131,7 @@ class Redactor:
         return json.canonical(_an_object(fresh) if isinstance(value, dict) else {"not_an_object": fresh})
 
     def result(self, text: str, hidden: Hidden) -> str:
-        """Give the canonical JSON to record of a result, from which what the arguments hid goes too."""
+        """Return the canonical JSON to record of a result, also without values that the arguments hid."""
         formed = bool(self._forms_of_result) and self._forms_of_result.may_be_in(text)
         if not self._in_result and not hidden and not formed:
             return text
@@ -145,12 +145,12 @@ class Redactor:
         return text if fresh is value else json.canonical(_an_object(fresh))
 
     def error(self, error: dict[str, Json], hidden: Hidden) -> dict[str, Json]:
-        """Give a failure as it is recorded: without what the arguments hid, and without known forms."""
+        """Return a failure's recorded form: without values that the arguments hid, and without known formats."""
         fresh = hidden.take_forms(error, self._forms_of_result) if self._forms_of_result else error
         return dict(hidden.scrub(fresh))
 
     def words(self, value: Json, hidden: Hidden) -> Json:
-        """Give what is no tool's arguments or result, a text or JSON, without what is marked at any depth."""
+        """Return a text or JSON that belongs to no tool, without values marked at any depth."""
         fresh = value
         if self._texts:
             fresh = hidden.look_into_texts(hidden.take_out(fresh, self._texts), self._texts)
@@ -166,7 +166,7 @@ class Redactor:
 
 
 class RedactionPolicy:
-    """All rules at one moment. Immutable, but for what it remembers of tools."""
+    """All rules at one moment. Immutable, apart from its cache of tools."""
 
     def __init__(self, rules: Iterable[RedactionRule] = (), keys: Keys = ()) -> None:
         self.rules = tuple(rules)
@@ -175,14 +175,14 @@ class RedactionPolicy:
 
     @cached_property
     def words(self) -> Json:
-        """For what people and models say: the rules that hold for every tool, whichever part of a call they mean."""
+        """For texts of people and models: the rules for every tool, whichever part of a call they cover."""
         return Redactor((replace(rule, part=BOTH) for rule in self.rules if not rule.tool), {}, self._keys)
 
     def hidden(self) -> Hidden:
         return Hidden(self._keys)
 
     def of(self, name: str, definition: Mapping[str, Json]) -> Redactor | None:
-        """Give the redactor of a tool, whose definition is one object as long as it does not change."""
+        """Return the redactor of a tool, whose definition is one object until it changes."""
         known = self._known.get(name)
         if known is None or known[0] is not definition:
             redactor = Redactor([rule for rule in self.rules if rule.is_for(name)], definition, self._keys)
@@ -192,7 +192,7 @@ class RedactionPolicy:
     def of_read(self, subject: RowSubject, *, is_refused: bool = False, keeps_text: bool = False) -> Redactor | None:
         """For a resource, a prompt or a completion; rules for tools of a name apply where it has that name.
 
-        `is_refused`, `keeps_text`: as `of_refused` has them. Of what the catalogue has not, every rule counts.
+        `is_refused`, `keeps_text`: as `of_refused` has them. For targets outside the catalogue, every rule counts.
         """
         rules = [rule for rule in self.rules if not subject.is_known or rule.is_for(subject.target)]
         schemas = {"inputSchema": subject.schema}
@@ -207,17 +207,16 @@ class RedactionPolicy:
         return known[1]
 
     def tag(self, value: Json) -> str:
-        """Give the keyed digest of a value that is not kept."""
+        """Return the keyed digest of a value that is not kept."""
         return tag(value, self._keys)
 
     def of_refused(
         self, name: str, definitions: Mapping[str, Mapping[str, Json]], *, keeps_text: bool = False
     ) -> Redactor | None:
-        """For a call whose arguments no schema was asked about, or which its schema refused.
+        """For a call whose arguments were not checked against a schema, or did not match it.
 
-        `definitions`: of the tools that there are, by name. Where `name` is none of them, every rule counts, and what
-        the schemas of tools with a name near to it mark. Unless `keeps_text`, of texts that no schema describes only
-        digests are kept.
+        `definitions`: of the tools that there are, by name. If `name` is unknown, every rule counts, and the marks of
+        tools with similar names. Unless `keeps_text`, of texts that no schema describes only digests are kept.
         """
         definition = definitions.get(name)
         is_strict = not keeps_text
@@ -231,7 +230,7 @@ class RedactionPolicy:
 
 
 class _Structured:
-    """What an output schema marks, under `structuredContent`."""
+    """The marks of an output schema, under `structuredContent`."""
 
     start: Any = "result"
 
@@ -258,7 +257,7 @@ class _Whole:
 
 
 def _markers(rules: list[RedactionRule], part: str, same: Same) -> tuple[list[Marker], list[Marker], list[str] | None]:
-    """Give what marks the part, what marks texts in it, and what a text must hold for anything to be marked."""
+    """Return the markers of the part, those of texts in it, and the texts required for any mark."""
     paths: list[Path] = [parse(rule.place) for rule in rules if rule.kind == PATH and rule.part in (part, BOTH)]
     named = Headers((rule.place for rule in rules if rule.kind == HEADER and rule.part in (part, BOTH)), same)
     every = Paths(paths, same)

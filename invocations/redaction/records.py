@@ -1,6 +1,6 @@
-"""Redaction of what is kept beside the rows of calls: turns of the chat, approvals, tasks.
+"""Redaction of data beside the rows of calls: chat turns, approvals, tasks.
 
-A row shows what is redacted. Where the product itself must read the row again, the clear text is kept apart in it,
+A row shows the redacted form. Where the product itself must read the row again, the clear text is kept apart in it,
 encrypted and bound to its owner, and only where the two differ; whoever no longer needs it removes it.
 """
 
@@ -23,11 +23,12 @@ Text = TypeVar("Text")
 """A text, or JSON."""
 
 of_call: ContextVar[Hidden | None] = ContextVar("of_call", default=None)
-"""What is taken out of the call that is made here; the log seeks it."""
+"""The values removed from the current call; the log searches for them."""
 
 
 class RecordRedaction:
-    """What was taken out of one turn or one request so far: a value hidden in one place is sought in all later ones.
+    """The values removed from one turn or request so far: a value hidden in one place is searched for in all later
+    ones.
 
     Each method gives the value itself where nothing of it is hidden. Several threads may use one Record.
     """
@@ -44,13 +45,13 @@ class RecordRedaction:
         return self._hidden.size
 
     def has_grown(self) -> bool:
-        """Whether more is sought than when this was last asked: earlier rows may hold it."""
+        """Return whether more is sought than when this was last asked: earlier rows may hold it."""
         with self._lock:
             before, self._noted = self._noted, self._hidden.size
             return self._noted > before
 
     def values(self) -> list[Json]:
-        """Give what was taken out, for `seek` of another Record. For the product alone."""
+        """Return the removed values, for `seek` of another Record. For the product alone."""
         with self._lock:
             return self._hidden.values()
 
@@ -59,13 +60,13 @@ class RecordRedaction:
             self._hidden.seek(values)
 
     def learn(self, hidden: Hidden | None) -> None:
-        """Seek what was taken out of a call's bodies too."""
+        """Search for values removed from a call's bodies too."""
         if hidden:
             with self._lock:
                 self._hidden.seek(hidden.values())
 
     def arguments(self, tool: str, definition: Mapping[str, Json] | None, value: Json) -> Json:
-        """Give the arguments of a call as they are recorded. Without a definition every rule counts."""
+        """Return the arguments of a call as they are recorded. Without a definition every rule counts."""
         if definition is not None:
             redactor = self._policy.of(tool, definition)
         else:
@@ -79,20 +80,21 @@ class RecordRedaction:
             return self._hidden.scrub(fresh)
 
     def words(self, value: Json) -> Json:
-        """Give what people, models and tools say, a text or JSON, without known forms and what rules mark."""
+        """Return a text or JSON of people, models and tools, without known formats and values marked by rules."""
         with self._lock:
             return self._policy.words.words(value, self._hidden)
 
     def scrub(self, value: Json) -> Json:
-        """Give a value that was recorded before without what was taken out elsewhere since."""
+        """Return a recorded value without values removed elsewhere since."""
         with self._lock:
             fresh = self._hidden.scrub(value)
             return value if fresh == value else fresh
 
 
 def without_secrets(value: Text) -> Text:
-    """Give what the hub says of what happened, such as a log line or the last error of a connection, without secrets of
-    any known form, whatever the rules of the record are, and without what is taken out of the call under way."""
+    """Return a text of the hub, such as a log line or a connection's last error, without secrets of known formats,
+    whatever the rules, and without values removed from the current call.
+    """
     policy = _every_form()
     hidden = policy.hidden()
     made = of_call.get()
@@ -111,12 +113,12 @@ def _every_form() -> RedactionPolicy:
 
 
 def apart(shown: object, clear: object, *, of: str) -> str | None:
-    """Give the clear text as a row keeps it; None where the row shows all of it. `of`: whose it is."""
+    """Return the clear text as a row keeps it; None where the row shows all of it. `of`: its owner."""
     return None if shown is clear else seal(clear, of=of)
 
 
 def seal(value: Json, *, of: str) -> str:
-    """Encrypt what only the product reads."""
+    """Encrypt data that only the product reads."""
     return secrets.encrypt(json.dumps(value).decode("utf-8", "surrogatepass"), aad=_bound(of))
 
 

@@ -1,4 +1,4 @@
-"""REST over the audit's proof: checkpoints, proofs of consistency and of single rows, and what operators did."""
+"""REST over the audit's proof: checkpoints, proofs of consistency and of single rows, and operators' events."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def log() -> Log:
 
 
 class CheckpointSerializer(RowSerializer[AuditBlock]):
-    """What the hub signed when the log had `size` blocks."""
+    """The signed state of the log at `size` blocks."""
 
     size = serializers.SerializerMethodField(help_text="Blocks in the log.")
     rows = serializers.SerializerMethodField(help_text="Rows in these blocks, removed ones included.")
@@ -195,7 +195,7 @@ class ProofViewSet(ReplicaReads, RowViewSet[McpToolInvocation]):
 
 
 def prove(found: Log, of: Audited, row_id: int, size: int) -> dict[str, Json] | None:
-    """Give the proof of a row in the log of `size` blocks; None where it is not sealed."""
+    """Return the proof of a row in the log of `size` blocks; None where it is not sealed."""
     block = found.block_of(of.name, row_id, size)
     leaves = found.leaves(block.number) if block is not None else None
     if block is None or leaves is None:
@@ -309,7 +309,7 @@ class ExportViewSet(ReplicaReads, RowViewSet[AuditBlock]):
 
 
 def _export_asked(given: Json) -> tuple[str, RowSelection, int, int | None]:
-    """Give format, selection, first and last block; raise ValidationError."""
+    """Return format, selection, first and last block; raise ValidationError."""
     known = ("format", "first_block", "last_block", *_EXPORT_FILTERS)
     problems: dict[str, list[str]] = {
         name: [f"Unknown parameter. Parameters here: {', '.join(known)}."] for name in given if name not in known

@@ -70,7 +70,7 @@ class InvocationViewSet(ReplicaReads, reads.RecordedViewSet[McpToolInvocation]):
         return {**super().get_serializer_context(), "hidden": hidden, "fields": self._members()}
 
     def _members(self) -> list[str]:
-        """Give the members that the answer has."""
+        """Return the members that the answer has."""
         known = self.get_serializer_class().Meta.fields
         is_asked = self.action == "list" and not getattr(self, "swagger_fake_view", False)
         return selection.chosen(self.request, known) if is_asked else known

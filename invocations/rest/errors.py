@@ -1,4 +1,4 @@
-"""REST over groups of errors, and what people decide about them."""
+"""REST over error groups, and decisions about them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CALLERS = {
 
 
 class ErrorGroupSerializer(RowSerializer[ErrorGroup]):
-    """Failed calls of one tool with one code and, but for what differs from call to call, one message."""
+    """Failed calls of one tool with one code and one message, apart from varying parts."""
 
     message = serializers.SerializerMethodField(help_text="Normalised; null for who may not read bodies.")
     hours = serializers.SerializerMethodField(help_text="Hour in UTC, as `2026-01-31T12`, to calls.")

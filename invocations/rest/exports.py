@@ -1,4 +1,4 @@
-"""GET /api/audit/export/: what `mcphub audit export` writes, streamed: memory does not grow with the audit."""
+"""/api/audit/export/: the output of `mcphub audit export`, streamed: memory does not grow with the audit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WAITING_CHUNKS = 8
 
 
 class Gone(Exception):
-    """Who read the export has gone."""
+    """The reader of the export has disconnected."""
 
 
 class ExportPipe:
@@ -56,7 +56,9 @@ class ExportPipe:
                 self._put(error)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Give what is written. What the writer raises ends the answer unfinished: it is not taken for whole."""
+        """Return the output. An exception of the writer ends the response unfinished, so it is not mistaken for
+        complete.
+        """
         thread = threading.Thread(target=self._run, name="mcphub-export", daemon=True)
         thread.start()
         try:

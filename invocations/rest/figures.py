@@ -29,10 +29,10 @@ GROUPS: dict[str, str | int] = {
     "hour": 13,
     "day": 10,
 }
-"""What statistics are by -> column, or how many characters of the start's ISO form."""
+"""Grouping of statistics -> column, or length of the start's ISO form."""
 DEFAULT_TIME = timedelta(days=1)
 MOST_ROWS = 2_000_000
-"""Of all calls in the time, found or not: what one request may make the database read."""
+"""Of all calls in the time range, matching or not: the bound on reads of one request."""
 _FIRST = datetime.min.replace(tzinfo=UTC)
 DEFAULT_LIMIT, HIGHEST_LIMIT = 20, 1000
 
@@ -64,7 +64,7 @@ class FigureFilters(CallFilters):
 
 
 def facets(rows: QuerySet[McpToolInvocation], limit: int) -> dict[str, Json]:
-    """Give `rows`, how many there are, and `facets`: facet -> its `values`, the most frequent first, and `more`."""
+    """Return `rows`, how many there are, and `facets`: facet -> its `values`, the most frequent first, and `more`."""
     parts = [
         f"SELECT * FROM (SELECT '{name}' AS facet, {column} AS value, count(*) AS found FROM called "  # noqa: S608
         f"WHERE {column} <> '' GROUP BY {column} ORDER BY 3 DESC, 2 LIMIT {limit + 1}) AS of_{name}"
@@ -85,7 +85,7 @@ def facets(rows: QuerySet[McpToolInvocation], limit: int) -> dict[str, Json]:
 
 
 def statistics(rows: QuerySet[McpToolInvocation], by: str, limit: int) -> dict[str, Json]:
-    """Give `groups` with calls, errors and durations: times in their order, others by calls; and `more`.
+    """Return `groups` with calls, errors and durations: times in their order, others by calls; and `more`.
 
     Percentiles are by nearest rank: the shortest duration that so many of a hundred rows do not exceed.
     """
@@ -192,7 +192,7 @@ class StatisticsSerializer(_TimeSerializer):
 
 
 def group_of(word: str | None) -> str:
-    """Give what to group by, or raise ValidationError."""
+    """Return the grouping, or raise ValidationError."""
     by = "tool" if word is None else word
     if by not in GROUPS:
         raise ValidationError({"by": [f"Choose one of {', '.join(GROUPS)}."]})

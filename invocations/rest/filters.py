@@ -1,4 +1,4 @@
-"""The filters of calls over REST. Who searches bodies must be allowed to read them."""
+"""The filters of calls over REST. A search in bodies requires the permission to read them."""
 
 from __future__ import annotations
 

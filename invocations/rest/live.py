@@ -54,7 +54,7 @@ class SettlingCalls:
         self._settling = Settling("invocation")
 
     def look(self) -> int:
-        """Give the sequence, asking the database a few times a second at most, whoever asks."""
+        """Return the sequence, asking the database a few times a second at most, whoever asks."""
         with self._lock:
             if time.monotonic() - self._looked >= _LOOK_SECONDS:
                 self._settled = max(self._settled, self._settling.look(log_on(connection)))
@@ -78,7 +78,7 @@ def end_all() -> None:
 
 
 def position_of(word: str | None) -> int:
-    """Give the sequence after which a stream begins: `Last-Event-ID`, or else now."""
+    """Return the sequence after which a stream begins: `Last-Event-ID`, or else now."""
     if word is None:
         return settling.look()
     if not word.isascii() or not word.isdecimal() or len(word) > 18:
@@ -93,7 +93,7 @@ async def events(
     may_read: Callable[[], bool],
     beside: Callable[[], bytes] | None = None,
 ) -> AsyncIterator[bytes]:
-    """Give the events after `position`. `shown` gives rows as they are answered, and records that bodies are read.
+    """Return the events after `position`. `shown` gives rows as they are answered, and records that bodies are read.
 
     `beside` gives events of other kinds that are to be sent with them; it is asked at every look.
     """

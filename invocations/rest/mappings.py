@@ -37,7 +37,7 @@ class RpcCode(StrictInteger):
 
 
 class ErrorMappingSerializer(RowSerializer[McpErrorMapping]):
-    """How an internal code is said on the wire."""
+    """The wire form of an internal code."""
 
     json_rpc_code = RpcCode(help_text="A standard code, one that MCP defines, or one of the hub's own block.")
     data_schema = JSONObject(required=False, help_text="JSON Schema that error.data keeps to.")

@@ -1,4 +1,4 @@
-"""REST over quotas, and who has used how much of them."""
+"""REST over quotas and their usage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ABOUT: dict[str, Any] = {"required": False, "allow_null": True}
 
 
 class QuotaSerializer(ReasonedSerializer):
-    """A quota: for whom, of which tools, and how much in each window."""
+    """A quota: its subject, its tools, and its limit per window."""
 
     person = Named(
         slug_field="username",
@@ -73,7 +73,7 @@ class QuotaSerializer(ReasonedSerializer):
 
 
 class QuotaUseSerializer(serializers.Serializer[Any]):
-    """What was counted in the window that is open now."""
+    """The count in the current window."""
 
     quota = serializers.CharField()
     subject = serializers.CharField(help_text="`user:1`, `key:2`, `group:3`, or `all`.")
@@ -91,13 +91,13 @@ class QuotaUseSerializer(serializers.Serializer[Any]):
 
 
 class QuotaUsesQuerySerializer(serializers.Serializer[Any]):
-    """Whose sums are asked for."""
+    """The requested subject."""
 
     quota = serializers.CharField(required=False, help_text="Of this quota only.")
 
 
 class QuotaUsesSerializer(serializers.Serializer[Any]):
-    """Who is nearest to a limit comes first."""
+    """The sums closest to a limit come first."""
 
     uses = QuotaUseSerializer(many=True, help_text=f"At most {usage.MOST_SHOWN}.")
 

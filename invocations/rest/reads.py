@@ -1,4 +1,4 @@
-"""Who read or searched bodies of calls over REST, as events in the audit: no record, no bodies."""
+"""Reads and searches of bodies over REST, as events in the audit: no record, no bodies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Model = TypeVar("_Model", bound=models.Model)
 def record(
     request: Request, *, read: list[str], searched: list[str], rows: Sequence[int | str], subject: str = ""
 ) -> None:
-    """Append an event `bodies.read`: which bodies, of which rows, found by what.
+    """Append an event `bodies.read`: the bodies, their rows, and the query.
 
     Raises AuditUnavailable where it cannot be written.
     """

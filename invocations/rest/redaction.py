@@ -1,4 +1,4 @@
-"""REST over redaction rules: what is taken out before it is recorded. Read by programs, written by people."""
+"""REST over redaction rules. Read by programs, written by people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 
 from invocations.redaction.models import McpRedactionRule
+from sessions_app.history import guarding
 from sessions_app.kit.lists.filters import ListFilter, OneOf, TextIs, YesOrNo
+from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import ReasonedSerializer, WritingViewSet, attribute
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.rest.removable import described
@@ -34,7 +36,8 @@ class RedactionRuleSerializer(ReasonedSerializer):
 @described(
     "redaction rule",
     "Redaction rules, oldest first",
-    on_removal="What was recorded without the place stays without it. What is recorded from now on has it.",
+    on_removal="What was recorded without the place stays without it. What is recorded from now on has it. "
+    "One in force is switched off first.",
 )
 class RedactionRuleViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, WritingViewSet[McpRedactionRule]):
     queryset = McpRedactionRule.objects.all()
@@ -49,6 +52,8 @@ class RedactionRuleViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, Wr
         "write": "invocations.change_mcpredactionrule",
         "delete": "invocations.delete_mcpredactionrule",
     }
+    holds_back = True
+    may_conflict = True
     missing = "There is no such rule. GET /api/redaction-rules/ lists them."
 
     def check_permissions(self, request: Request) -> None:
@@ -61,5 +66,7 @@ class RedactionRuleViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, Wr
             serializer.save()
 
     def perform_destroy(self, instance: McpRedactionRule) -> None:
+        if instance.enabled and guarding.needs_second_person():
+            raise Conflict('The rule is in force. Switch it off first: PATCH {"enabled": false}.')
         attribute(instance, self.request, "")
         instance.delete()

@@ -29,7 +29,7 @@ _SCOPE = {"read": "audit:read", "write": "audit:read"}
 
 
 class _ByPeople(RowViewSet[Any]):
-    """Keys read; what decides about evidence is done by somebody with a name."""
+    """Keys read; decisions about evidence need a named person."""
 
     def check_permissions(self, request: Request) -> None:
         if request.auth is not None and request.method not in SAFE_METHODS:
@@ -38,7 +38,7 @@ class _ByPeople(RowViewSet[Any]):
 
 
 class HoldSerializer(RowSerializer[AuditHold]):
-    """A legal hold: what it covers loses neither rows nor bodies until it is released."""
+    """A legal hold: its rows and bodies are kept until it is released."""
 
     class Meta:
         model = AuditHold

@@ -20,12 +20,12 @@ READ_BODIES = "invocations.read_bodies"
 
 
 def sees_bodies(request: Request) -> bool:
-    """Say whether who asks may read arguments, results and errors, and not only that a call was made."""
+    """Return whether the requester may read arguments, results and errors, beyond the fact of a call."""
     return is_granted(request, scope="audit:read", permission=READ_BODIES)
 
 
 class Body(JSONValue):
-    """What went in or came out of a call; null for who may not read bodies."""
+    """The input or output of a call; null without the permission to read bodies."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"read_only": True, "allow_null": True, **kwargs})
@@ -78,7 +78,7 @@ class LeftOutField(JSONValue):
 
 
 class MethodField(serializers.CharField):
-    """Null, of a call of a tool, is said in words."""
+    """Null, for a tool call, is shown as words."""
 
     def get_attribute(self, instance: McpToolInvocation) -> str | None:
         return instance.of_method

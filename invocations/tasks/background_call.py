@@ -1,8 +1,8 @@
 """One call that may become a task: it runs in a coroutine of its own, which its request need not outlive.
 
-at once      the task is made before the tool runs
-when late    the call is answered like any other if it ends soon; else it becomes a task under way
-when told    the tool says when: `await context.begin_task()`; what it asks before goes the ordinary way
+at once the task is created before the tool runs when late the call is answered like any other if it ends soon; else
+it becomes a task under way when told the tool decides: `await context.begin_task()`; its earlier questions go the
+ordinary way
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from channels.db import database_sync_to_async
 from django.conf import settings
 
+from invocations.call.call import Call
 from invocations.call.context import CallContext
-from invocations.call.running import Call
 from invocations.call_source import NULL_CHANNEL, CallSource, ClientChannel
 from invocations.calling import CallResult
 from invocations.tasks import store
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NOTE_SECONDS = 1.0
-"""A task's progress is written for those who poll no more often."""
+"""A task's progress is written at most this often for pollers."""
 _LOOK_SECONDS = 30
-"""How long the row of a task is tried to be read while the database is away: news of it came, or is to be told."""
+"""Time limit for reading the row of a task while the database is away, after news of it or before a notification."""
 _TRIES = 30
 """How often the end of a task is tried to be written, a second apart, before it is left to recovery."""
 
@@ -47,7 +47,7 @@ class TaskNotifier(ClientChannel):
     """How a task speaks to the session that made it, where its revision has a way."""
 
     async def status(self, task: Task) -> None:
-        """Tell the state of the task."""
+        """Return the state of the task."""
         ...
 
 
@@ -61,7 +61,7 @@ class TaskStart(Enum):
 
 
 class BackgroundCall:
-    """Made for one call, whose runner is `run`."""
+    """Created for one call, whose runner is `run`."""
 
     def __init__(
         self,
@@ -101,10 +101,10 @@ class BackgroundCall:
     # The call's side -------------------------------------------------------------------------------
 
     async def run(self, call: Call, arguments: dict[str, Json], context: CallContext) -> ToolResult:
-        """Run the backend, in a task from the moment that `begin` says."""
+        """Run the backend, in a task from the moment set by `begin`."""
         self._call, self._context = call, context
         context.background = self
-        self._deadline = call.deadline
+        self._deadline = call.work.deadline
         if self.start is TaskStart.AT_ONCE:
             try:
                 await self.become_task()
@@ -113,7 +113,7 @@ class BackgroundCall:
                 raise DuplicateRequest(first=taken.task.invocation_id) from None
         else:
             ordinary = time.monotonic() + settings.MCPHUB_CALL_TIMEOUT_SECONDS
-            call.deadline = min(call.deadline, ordinary)
+            call.work.deadline = min(call.work.deadline, ordinary)
             if self._is_late:
                 with contextlib.suppress(ServerBusy):  # no room for another task: it is answered when it ends
                     await self.become_task()
@@ -122,7 +122,7 @@ class BackgroundCall:
     async def become_task(self) -> Task:
         """Make the task durably, once; raise ServerBusy at the caller's bound, TaskTaken for a repeated request.
 
-        Before the tool runs, its call is what makes the task.
+        Before the tool runs, its call creates the task.
         """
         if self._call is None:
             self._is_late = True
@@ -150,10 +150,10 @@ class BackgroundCall:
         self.task = task
         self._registry.hold(task.task_id, self)
         # The request is answered now: its stream is gone, and its end says nothing about the call.
-        call.forget_client()
+        call.work.forget_client()
         self._notifier = self._make_notifier(task) if self._make_notifier is not None else None
         context.channel = self._notifier or NULL_CHANNEL
-        call.deadline = min(self._deadline, time.monotonic() + task.ttl_ms / 1000)
+        call.work.deadline = min(self._deadline, time.monotonic() + task.ttl_ms / 1000)
         self.made.set_result(task)
         return task
 
@@ -170,7 +170,7 @@ class BackgroundCall:
         await self.become_task()
 
     async def note(self, message: str) -> None:
-        """Show a message to who polls the task; not every one of a flood."""
+        """Show a message to pollers of the task; a flood is thinned out."""
         self._message = message
         now = time.monotonic()
         if self.task is not None and now - self._noted >= _NOTE_SECONDS:
@@ -187,10 +187,10 @@ class BackgroundCall:
         waiting = {key: asyncio.get_running_loop().create_future() for key in requests}
         self._answers |= waiting
         began = time.monotonic()
-        left = call.deadline - began
-        call.deadline = self._registry.end_of_life(task)
+        left = call.work.deadline - began
+        call.work.deadline = self._registry.end_of_life(task)
         try:
-            bodies = call.bodies
+            bodies = call.record.bodies
             shown = {} if bodies is None else bodies.beside(dict(requests))
             if not await database_sync_to_async(store.ask)(task.task_id, requests, shown or requests):
                 raise Cancelled
@@ -199,13 +199,13 @@ class BackgroundCall:
             await self._told()
             return answers
         except asyncio.CancelledError:
-            if call.why is None:  # the tool itself waits no longer
+            if call.work.why is None:  # the tool itself waits no longer
                 await database_sync_to_async(store.withdraw)(task.task_id, list(requests))
             raise
         finally:
             for key in waiting:
                 self._answers.pop(key, None)
-            call.deadline = min(time.monotonic() + left, self._registry.end_of_life(task))
+            call.work.deadline = min(time.monotonic() + left, self._registry.end_of_life(task))
 
     # The registry's side -----------------------------------------------------------------------------
 
@@ -218,10 +218,10 @@ class BackgroundCall:
         """Cancel the call."""
         self._cancelled_by_caller = self._cancelled_by_caller or by_caller
         if self._call is not None:
-            self._call.cancel("cancelled")
+            self._call.work.cancel("cancelled")
 
     async def catch_up(self) -> None:
-        """Do what the row says that others decided: it was cancelled, or questions were answered."""
+        """Apply decisions of others from the row: a cancellation, or answers to questions."""
         assert self.task is not None
         row = await persistently(_LOOK_SECONDS, store.look, self.task.task_id)
         if row is None or row.state is TaskState.CANCELLED:
@@ -255,7 +255,7 @@ class BackgroundCall:
             self._registry.release(task.task_id)
 
     def _end(self, outcome: CallResult | BaseException) -> dict[str, Json]:
-        stopped = self._call is not None and self._call.why == "cancelled"
+        stopped = self._call is not None and self._call.work.why == "cancelled"
         if stopped and not self._cancelled_by_caller:
             outcome = Interrupted()
         elif stopped and isinstance(outcome, CallResult):
@@ -268,8 +268,8 @@ class BackgroundCall:
         return {"state": TaskState.FAILED, "error": rendered, "message": rendered["message"]}
 
     def _recorded(self, end: dict[str, Json]) -> dict[str, Json]:
-        """Add how the row shows what is hidden of the end."""
-        stored = None if self._call is None else self._call.bodies
+        """Add the redacted form of the end for the row."""
+        stored = None if self._call is None else self._call.record.bodies
         if stored is None:
             return end
         shown = {
@@ -279,11 +279,11 @@ class BackgroundCall:
         return {**end, **message, "shown": shown}
 
     def _shown_message(self, message: str) -> str:
-        stored = None if self._call is None else self._call.bodies
+        stored = None if self._call is None else self._call.record.bodies
         return message if stored is None else str(stored.beside({"message": message})["message"])
 
     async def _told(self) -> None:
-        """Tell who waits in this process, and the session, that the task has moved."""
+        """Notify the waiters in this process, and the session, that the task has moved."""
         assert self.task is not None
         self._registry.wake(self.task.task_id)
         if self._notifier is not None:

@@ -24,11 +24,11 @@ _OVER = sorted(state.value for state in tasks.TERMINAL)
 
 
 class McpTask(models.Model):
-    """A `tools/call` that its caller polls. Bound to the caller; what it did stands in the invocation it names."""
+    """A `tools/call` that its caller polls. Bound to the caller; its outcome is in the invocation that it names."""
 
     class State(models.TextChoices):
-        WORKING = tasks.TaskState.WORKING.value, _("Working")
-        INPUT_REQUIRED = tasks.TaskState.INPUT_REQUIRED.value, _("Waits for input")
+        WORKING = tasks.TaskState.WORKING.value, _("Running")
+        INPUT_REQUIRED = tasks.TaskState.INPUT_REQUIRED.value, _("Waiting for input")
         COMPLETED = tasks.TaskState.COMPLETED.value, _("Completed")
         FAILED = tasks.TaskState.FAILED.value, _("Failed")
         CANCELLED = tasks.TaskState.CANCELLED.value, _("Cancelled")
@@ -39,7 +39,7 @@ class McpTask(models.Model):
     request_key = models.CharField(max_length=400, null=True, blank=True, editable=False)  # noqa: DJ001 - null is outside the unique index
     """Session and JSON request id of the handshake era, where a request id is used once."""
     request_digest = models.CharField(max_length=64, blank=True, editable=False)
-    principal = models.CharField(_("principal"), max_length=64, help_text=_("The only caller that may see the task."))
+    principal = models.CharField(_("principal"), max_length=64, help_text=_("The only caller that can see the task."))
     caller_label = models.CharField(_("caller"), max_length=150, blank=True)
     session = models.ForeignKey(
         McpSession,
@@ -67,7 +67,7 @@ class McpTask(models.Model):
     input_requests = JSONText(_("questions"), default=dict, blank=True)
     input_responses = JSONText(_("answers"), default=dict, blank=True)
     clear = models.TextField(null=True, blank=True, editable=False)  # noqa: DJ001 - null: the row shows all
-    """What of result, error, questions and answers is hidden, encrypted, as long as the row lives; see `kept`."""
+    """The hidden parts of result, error, questions and answers, encrypted, for the row's life; see `kept`."""
     ttl_ms = models.PositiveBigIntegerField(_("lifetime, ms"))
     poll_ms = models.PositiveIntegerField(_("poll interval, ms"))
     created_at = models.DateTimeField(_("created"), default=timezone.now)
@@ -79,7 +79,7 @@ class McpTask(models.Model):
         verbose_name = _("task")
         verbose_name_plural = _("tasks")
         ordering = ["-id"]
-        permissions = [("cancel_mcptask", _("Can cancel the tasks of others"))]
+        permissions = [("cancel_mcptask", _("Can cancel other callers' tasks"))]
         constraints = [
             models.CheckConstraint(
                 condition=Q(state__in=[state.value for state in tasks.TaskState]), name="task_state_known"
@@ -101,7 +101,7 @@ class McpTask(models.Model):
         return f"{clipped(self.tool_name, 64)} {self.task_id[:12]}…"
 
     def kept(self) -> dict[str, Json]:
-        """Give what the row does not show: `result`, `error`, and by key `requests` and `responses`."""
+        """Return the parts that the row does not show: `result`, `error`, and by key `requests` and `responses`."""
         if self.clear is None:
             return {}
         try:
@@ -112,22 +112,22 @@ class McpTask(models.Model):
 
     @staticmethod
     def apart(task_id: str, kept: dict[str, Json]) -> str | None:
-        """Give what `clear` holds to keep this."""
+        """Return the value of `clear` that keeps this."""
         return records.seal(kept, of=f"task {task_id}") if kept else None
 
     @property
     def answers(self) -> dict[str, Json]:
-        """What the client answered, as it did."""
+        """The client's answers, unredacted."""
         return {**self.input_responses, **self.kept().get("responses", {})}
 
     @property
     def open_requests(self) -> dict[str, dict[str, object]]:
-        """What was asked and is not answered, as it was asked."""
+        """The open questions, unredacted."""
         asked = {**self.input_requests, **self.kept().get("requests", {})}
         return {key: each for key, each in asked.items() if key not in self.input_responses}
 
     def outline(self, *, tool_failed: bool) -> tasks.Task:
-        """The task without what it asks and what came of it."""
+        """The task without its questions and outcome."""
         return tasks.Task(
             task_id=self.task_id,
             state=tasks.TaskState(self.state),

@@ -1,4 +1,4 @@
-"""The tasks of one process: those that run here, and who waits for news of any."""
+"""The tasks of one process: those that run here, and waiters for news of any."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 POLL_MS = 1000
-"""How often clients are told to ask."""
+"""The poll interval sent to clients."""
 _SHORTEST_TTL_MS = 1000
 WAITING_PER_TASK = 20
 """Requests that may wait in one process for one task."""
@@ -53,8 +53,8 @@ class TaskRegistry:
     async def run(self, call: BackgroundCall, request: CallRequest, exchange: CallExchange) -> CallResult | Task:
         """Make a call by `call_tool`; give its result, or the task that it became.
 
-        Raises what `call_tool` raises. A caller that goes away cancels what is not a task yet. A call under a key
-        that was used before gives the task of the first one, if that became one.
+        Raises the errors of `call_tool`. A caller that leaves cancels a call that is not a task yet. A call under a
+        key that was used before gives the task of the first one, if that became one.
         """
         key = request.idempotency_key
         work = self._spawn(self._work(call, request, exchange))
@@ -116,7 +116,7 @@ class TaskRegistry:
 
     @staticmethod
     def ttl_ms(wanted: float | None, tool: Tool) -> int:
-        """Give a lifetime within the bounds; not said: so long as the tool may run, and a while to fetch the result."""
+        """Return a lifetime within the bounds; by default the tool's time limit, and a while to fetch the result."""
         longest = settings.MCPHUB_MAX_TASK_TTL_SECONDS * 1000
         if wanted is None:
             wanted = (tool.timeout_seconds + settings.MCPHUB_TASK_TTL_SECONDS) * 1000
@@ -131,7 +131,7 @@ class TaskRegistry:
     # News ------------------------------------------------------------------------------------------
 
     def heard(self, task_id: str) -> None:
-        """Follow what the change bus tells of a task."""
+        """Apply a bus message about a task."""
         self.wake(task_id)
         call = self._held.get(task_id)
         if call is not None:
@@ -143,7 +143,7 @@ class TaskRegistry:
 
     @contextlib.contextmanager
     def watching(self, task_id: str, most: float = WAITING_PER_TASK) -> Iterator[asyncio.Event]:
-        """Give an event that is set whenever the task moves; raise ServerBusy where `most` wait for it."""
+        """Return an event that is set whenever the task moves; raise ServerBusy where `most` wait for it."""
         events = self._waiting.setdefault(task_id, set())
         if len(events) >= most:
             raise ServerBusy(f"{len(events)} requests wait for this task already. Poll it by tasks/get.")
@@ -176,7 +176,7 @@ class TaskRegistry:
     # The end ---------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """End what cannot end by itself before the hub stops: tasks that wait for their clients."""
+        """End tasks that wait for their clients, and so cannot end by themselves, before the hub stops."""
         for call in list(self._held.values()):
             if call.is_waiting:
                 call.stop(by_caller=False)

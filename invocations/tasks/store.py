@@ -1,7 +1,8 @@
-"""Tasks in the database: made, found, moved and forgotten. Plain functions; each change is told to every process.
+"""Tasks in the database: made, found, moved and forgotten. Plain functions; each change is announced to every
+process.
 
-Whoever comes second finds the task moved already: a change names the states that it leaves, and a trigger keeps
-what is over as it is.
+The second of two changes finds the task moved already: a change names the states that it leaves, and a trigger
+protects ended ones.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LOST = ("cancelled", "interrupted")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose tasks are meant. Callers without a key share one principal: their sessions tell them apart."""
+    """The owner of the tasks. Callers without a key share one principal: their sessions distinguish them."""
 
     principal: str
     session_id: str | None = None
@@ -52,7 +53,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDraft:
-    """What is known of a task when it is made."""
+    """The initial values of a task."""
 
     source: CallSource
     invocation_id: str
@@ -116,12 +117,12 @@ def create(draft: TaskDraft) -> Task:
 
 
 def find(task_id: str, owner: Owner) -> Task:
-    """Give the owner's task. Unknown, foreign and expired ones raise the same InvalidParams."""
+    """Return the owner's task. Unknown, foreign and expired ones raise the same InvalidParams."""
     return _find(task_id, owner.tasks()).view()
 
 
 def first_under(source: CallSource, key: str) -> Task | None:
-    """Give the task that the caller's first call under an idempotency key became, if it did."""
+    """Return the task that the caller's first call under an idempotency key became, if it did."""
     used = McpIdempotencyKey.objects.filter(scope=f"caller:{source.caller.principal}", key=key)
     rows = Owner.of(source).tasks().filter(invocation_id__in=used.values("invocation_id"))
     row = rows.first()
@@ -129,7 +130,7 @@ def first_under(source: CallSource, key: str) -> Task | None:
 
 
 def page(owner: Owner, below: int | None, size: int) -> tuple[list[Task], int | None]:
-    """Give the owner's tasks, newest first, and where the next page begins; None: there is none."""
+    """Return the owner's tasks, newest first, and where the next page begins; None: there is none."""
     # Results may be long, and a list tells of them only whether the tool failed, which the call's row says too.
     failed = McpToolInvocation.objects.filter(invocation_id=OuterRef("invocation_id"), status="error")
     rows = owner.tasks().order_by("-id").annotate(tool_failed=Exists(failed))
@@ -143,19 +144,19 @@ def page(owner: Owner, below: int | None, size: int) -> tuple[list[Task], int | 
 
 
 def known(task_ids: list[str], owner: Owner) -> list[str]:
-    """Give which of the tasks are the owner's, in the order they came."""
+    """Return which of the tasks are the owner's, in the order they came."""
     mine = set(owner.tasks().filter(task_id__in=_wellformed(task_ids)).values_list("task_id", flat=True))
     return [task_id for task_id in dict.fromkeys(task_ids) if task_id in mine]
 
 
 def look(task_id: str) -> Task | None:
-    """Give a task that this process runs, as the others left it; None where its row is gone."""
+    """Return a task that this process runs, as the others left it; None where its row is gone."""
     row = McpTask.objects.filter(task_id=task_id).first()
     return None if row is None else row.view()
 
 
 def answers_of(task_id: str) -> dict[str, Json]:
-    """Give what the client answered so far."""
+    """Return the client's answers so far."""
     row = McpTask.objects.filter(task_id=task_id).only("task_id", "input_responses", "clear").first()
     return {} if row is None else row.answers
 
@@ -193,7 +194,7 @@ def settle(
 
 
 def cancel(task_id: str, invocation_id: str, errors: ErrorMap) -> bool:
-    """Cancel an open task; the process that runs its call hears of it. False where it has ended already."""
+    """Cancel an open task; the process that runs its call receives a bus message. False where it has ended already."""
     rendered = errors.render(Cancelled(), invocation_id=invocation_id)
     return settle(task_id, TaskState.CANCELLED, result=as_result(rendered), message=rendered["message"])
 
@@ -226,7 +227,8 @@ def withdraw(task_id: str, keys: list[str]) -> None:
 def answer(
     task_id: str, owner: Owner | None, responses: Mapping[str, Json], record: RecordRedaction | None = None
 ) -> None:
-    """Keep the responses to what is asked; others are ignored (MCP 2026-07-28, Tasks, update). `record` redacts them.
+    """Store the responses to open requests; others are ignored (MCP 2026-07-28, Tasks, update). `record` redacts
+    them.
 
     The task works again with the last answer. Raises InvalidParams for a task that is not the owner's.
     """
@@ -250,14 +252,14 @@ def answer(
 
 
 def note(task_id: str, message: str) -> None:
-    """Say what an open task is at, for who polls it."""
+    """Set the status message of an open task, for pollers."""
     McpTask.objects.filter(task_id=task_id, state__in=_OPEN).update(message=_told(message), updated_at=timezone.now())
 
 
 def interrupt(process_id: str, error: Mapping[str, Json]) -> int:
     """End the tasks that a process left open, once: as their call was recorded, else failed with `error`.
 
-    `error` is what recovery recorded for their calls, without its invocation. Give how many there were.
+    `error` is the error recorded by recovery for their calls, without its invocation. Give how many there were.
     """
     total = 0
     for row in McpTask.objects.filter(process=process_id, state__in=_OPEN):
@@ -277,7 +279,7 @@ def has_open(process_id: str) -> bool:
 
 
 def purge(limit: int = 1000) -> int:
-    """Remove tasks whose lifetime is over; give how many. A few at a time, so that no lock is long."""
+    """Delete tasks after their lifetime; return the number. A few at a time, so that no lock is long."""
     old = McpTask.objects.filter(expires_at__lt=timezone.now()).order_by("expires_at")
     return McpTask.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:limit])).delete()[0]
 
@@ -294,7 +296,7 @@ def _wellformed(task_ids: list[str]) -> list[str]:
 
 
 def _keep(row: McpTask, part: str, more: Mapping[str, Json]) -> None:
-    """Keep apart what the row does not show. The row is not saved."""
+    """Store the parts that the row does not show. The row is not saved."""
     if more:
         kept = row.kept()
         row.clear = McpTask.apart(row.task_id, {**kept, part: {**kept.get(part, {}), **more}})

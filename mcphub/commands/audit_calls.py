@@ -1,4 +1,4 @@
-"""`mcphub audit list` and `show`: recorded calls as REST gives them; who reads bodies here is on record, too."""
+"""`mcphub audit list` and `show`: recorded calls in REST's form; reading bodies here is recorded, too."""
 
 from __future__ import annotations
 

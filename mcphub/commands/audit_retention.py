@@ -1,4 +1,4 @@
-"""`mcphub audit policy`, `hold` and `retain`: how long the audit is kept, what is exempt, and the removal itself."""
+"""`mcphub audit policy`, `hold` and `retain`: retention of the audit, exemptions, and the removal itself."""
 
 from __future__ import annotations
 

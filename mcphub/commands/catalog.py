@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcphub.commands import catalog_import
 from mcphub.commands.catalog_report import tell
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="load|dump|import", required=True, title="verbs", dest="verb")
+    verbs = parser.add_subparsers(metavar="load|dump", required=True, title="verbs", dest="verb")
     load = verbs.add_parser("load", help="bring in the tools of a pack or of a bundle file")
     load.add_argument("source", metavar="FILE|PACK", help="a file, - for standard input, or a pack's name")
     load.add_argument(
@@ -31,7 +30,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     dump.add_argument(
         "--with-programs", action="store_true", help="launch profiles too, connections that run them, names of secrets"
     )
-    catalog_import.declare(verbs.add_parser("import", help="make tools of an OpenAPI or GraphQL description"))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,13 +38,11 @@ def run(options: argparse.Namespace) -> int:
 
     with database_or_stop():
         first_run.migrate()
-        if options.verb == "import":
-            return catalog_import.run(options)
         return _load(options) if options.verb == "load" else _dump(options.with_programs)
 
 
 def _load(options: argparse.Namespace) -> int:
-    from tools_catalog.importers import bundle
+    from tools_catalog.bundles import bundle
 
     document, reason = _read(options.source)
     report = bundle.load(
@@ -62,7 +58,7 @@ def _load(options: argparse.Namespace) -> int:
 def _read(source: str) -> tuple[Json, str]:
     from sessions_app.protocol import json as strict
     from sessions_app.protocol.errors import ParseError
-    from tools_catalog.importers import bundle
+    from tools_catalog.bundles import bundle
 
     if source in bundle.packs() and not Path(source).is_file():
         return bundle.read_pack(source), f"pack {source}"
@@ -81,7 +77,7 @@ def _read(source: str) -> tuple[Json, str]:
 
 
 def _dump(with_programs: bool) -> int:
-    from tools_catalog.importers import bundle
+    from tools_catalog.bundles import bundle
 
     print(json.dumps(bundle.dump(with_programs=with_programs), ensure_ascii=False, indent=2))
     return 0

@@ -11,14 +11,14 @@ from mcphub.commands.stop import Stop
 from sessions_app.protocol.json import Json
 
 if TYPE_CHECKING:
-    from tools_catalog.importers.entries import Report
+    from tools_catalog.bundles.entries import Report
 
 _LONGEST_SHOWN = 200
 """Characters of a value in the difference."""
 
 
 def tell(report: Report, *, dry_run: bool) -> int:
-    """Print what a load did or would do; Stop where something was refused."""
+    """Print the effect of a load; Stop if something was refused."""
     for name, why in report.refused:
         print(f"{name}: {why}", file=sys.stderr)
     if report.refused:
@@ -26,7 +26,7 @@ def tell(report: Report, *, dry_run: bool) -> int:
     for name in report.kept:
         print(f"{name}: was edited here and is kept; --overwrite replaces it.", file=sys.stderr)
     for name in report.missing_secrets:
-        print(f"The secret {name} does not exist yet; add it in the admin.", file=sys.stderr)
+        print(f"The secret {name} does not exist yet; add it with `mcphub secrets set`.", file=sys.stderr)
     if dry_run:
         for line in differences(report):
             print(line)
@@ -37,7 +37,7 @@ def tell(report: Report, *, dry_run: bool) -> int:
 
 
 def differences(report: Report) -> Iterator[str]:
-    """Give a line for each new entry, and for each changed member its value now and after the load."""
+    """Return a line for each new entry, and for each changed member its value now and after the load."""
     for name in report.created:
         yield f"+ {name}"
     for name, members in report.differences.items():

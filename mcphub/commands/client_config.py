@@ -1,4 +1,4 @@
-"""`mcphub client-config`: what to paste into an MCP client so that it finds this hub."""
+"""`mcphub client-config`: the configuration that connects an MCP client to this hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mcphub connection`: connections of what a client has configured, of the list that ships, or of a registry."""
+"""`mcphub connection`: connections from a client's configuration, the list of known servers, or a registry."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcphub.commands import connection_bring, rows
+from mcphub.commands import connection_trial, rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import database_or_stop, start_django
+from mcphub.commands.stop import Stop, database_or_stop, start_django
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from tools_catalog.models import McpConnection
+    from tools_catalog.models import LaunchProfile, McpConnection
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
-        metavar="import|add|known|search|list|show|test|enable|disable", required=True, title="verbs", dest="verb"
+        metavar="list|show|test|enable|disable|remove", required=True, title="verbs", dest="verb"
     )
-    connection_bring.declare(verbs)
     listed = verbs.add_parser("list", help="name the connections, with what each serves and how it stands")
     listed.add_argument("--json", action="store_true", help="as JSON")
     rows.declare_show(verbs, KIND)
@@ -31,6 +30,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     test.add_argument("--json", action="store_true", help="as JSON")
     for verb, does in (("enable", "serve its approved tools again"), ("disable", "serve nothing of it")):
         rows.declare_deed(verbs, KIND, verb, does)
+    gone = "remove it, and the launch profile of its name; refused if anything of it was ever approved"
+    rows.declare_deed(verbs, KIND, "remove", gone)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,10 +45,10 @@ def run(options: argparse.Namespace) -> int:
         if options.verb == "show":
             return rows.show_row(KIND, options)
         if options.verb == "test":
-            return connection_bring.try_out(_named(options.name), approve=options.approve, as_json=options.json)
-        if options.verb in ("enable", "disable"):
-            return _switch(options)
-        return connection_bring.run(options)
+            return connection_trial.try_out(_named(options.name), approve=options.approve, as_json=options.json)
+        if options.verb == "remove":
+            return _remove(options)
+        return _switch(options)
 
 
 def _list(as_json: bool) -> int:
@@ -93,6 +94,40 @@ def _switch(options: argparse.Namespace) -> int:
         row.save(update_fields=["enabled", "updated_at"])
     word = f"is {options.verb}d"
     return rows.tell(KIND, found, changed, options, done=word, before=word)
+
+
+def _remove(options: argparse.Namespace) -> int:
+    from django.db import transaction
+
+    from tools_catalog.models import Secret
+
+    found = _named(options.name)
+    for row in found:
+        if row.tools.exclude(approved_digest="").exists():
+            raise Stop(
+                f"mcphub connection remove: {row.slug} has tools that were approved, and the audit names them. "
+                f"Disable it: mcphub connection disable {row.slug}"
+            )
+    for row in found:
+        row.change_reason = options.reason[:300]
+        with transaction.atomic():
+            row.delete()
+            profile = _unused_profile(row)
+            if profile is not None:
+                profile.change_reason = options.reason[:300]
+                profile.delete()
+        print(f"{row.slug} is removed{', and its launch profile' if profile else ''}.")
+        if kept := list(Secret.objects.filter(name__startswith=f"{row.slug}.").values_list("name", flat=True)):
+            print(f"Its secrets are kept: {', '.join(kept)}. `mcphub secrets remove NAME` removes one.")
+    return 0
+
+
+def _unused_profile(row: McpConnection) -> LaunchProfile | None:
+    """Return the launch profile that was made with a connection, if no other connection runs it."""
+    profile = row.profile
+    if profile is None or profile.name != row.slug or profile.connections.exists():
+        return None
+    return profile
 
 
 def _named(names: list[str]) -> list[McpConnection]:

@@ -1,4 +1,4 @@
-"""`mcphub doctor`: prints what is wrong and how to mend it; exit status 0 when nothing is."""
+"""`mcphub doctor`: prints problems and their solutions; exit status 0 without problems."""
 
 from __future__ import annotations
 

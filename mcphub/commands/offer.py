@@ -1,4 +1,4 @@
-"""`mcphub offer`: what upstreams offer, listed, looked at, approved and rejected."""
+"""`mcphub offer`: upstream offers, listed, shown, approved and rejected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         ("reject", "do not serve it; what was approved stays"),
     ):
         decide = verbs.add_parser(verb, help=does)
-        decide.add_argument("id", metavar="ID", type=int, nargs="+", help="its number in the list")
+        decide.add_argument("id", metavar="ID", type=int, nargs="*", help="its number in the list")
+        decide.add_argument("--connection", metavar="NAME", help="all that wait of one connection")
         decide.add_argument("--digest", metavar="DIGEST", help="refuse if it is another definition than this by now")
         decide.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
 
@@ -52,16 +53,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    from tools_catalog.discovery import proposals
     from tools_catalog.guardrails.definitions import sentence
-    from tools_catalog.models import McpConnection, McpUpstreamTool
+    from tools_catalog.models import McpUpstreamTool
 
     rows = McpUpstreamTool.objects.filter(state__in=options.state or _WAITING).select_related("connection")
     if options.connection is not None:
-        if not McpConnection.objects.filter(slug=options.connection).exists():
-            raise Stop(
-                f"mcphub offer: there is no connection {options.connection!r}; `mcphub connection list` names them.",
-                status=2,
-            )
+        _check_connection(options.connection)
         rows = rows.filter(connection__slug=options.connection)
     rows = rows.order_by("connection__slug", "kind", "upstream_name")
     if options.json:
@@ -72,7 +70,8 @@ def _list(options: argparse.Namespace) -> int:
         has_any = True
         name = json.dumps(row.upstream_name, ensure_ascii=True)[1:-1]  # it is the upstream's: no line of the terminal
         found = f"look closely: {sentence(row.warnings)}" if row.warnings else ""
-        remark = f"\t{row.refusal or found}" if row.refusal or found else ""
+        noted = row.refusal or found or "; ".join(json.dumps(each)[1:-1] for each in proposals.remarks_of(row))
+        remark = f"\t{noted}" if noted else ""
         print(f"{row.pk}\t{row.connection.slug}\t{row.kind}\t{row.state}\t{name}\t{row.seen_digest[:12]}{remark}")
     if not has_any:
         print("There is no such offer.", file=sys.stderr)
@@ -82,9 +81,13 @@ def _list(options: argparse.Namespace) -> int:
 def _decide(options: argparse.Namespace) -> int:
     from tools_catalog.discovery import reconcile
 
-    rows = _rows(options.id)
+    if bool(options.id) == (options.connection is not None):
+        raise Stop(f"mcphub offer {options.verb}: name offers by their numbers, or one --connection.", status=2)
+    rows = _rows(options.id) if options.id else _waiting_of(options.connection)
     if options.digest and len(rows) > 1:
         raise Stop(f"mcphub offer {options.verb}: --digest is of one offer; name one.", status=2)
+    if not rows:
+        print(_nothing_waits(options.connection), file=sys.stderr)
     refused = 0
     for row in rows:
         name = f"{row.connection.slug}: {json.dumps(row.upstream_name)[1:-1]}"
@@ -105,6 +108,34 @@ def _decide(options: argparse.Namespace) -> int:
         else:
             print(f"{name} is served.")
     return 1 if refused else 0
+
+
+def _check_connection(slug: str) -> None:
+    from tools_catalog.models import McpConnection
+
+    if not McpConnection.objects.filter(slug=slug).exists():
+        raise Stop(f"mcphub offer: there is no connection {slug!r}; `mcphub connection list` names them.", status=2)
+
+
+def _waiting_of(slug: str) -> list[McpUpstreamTool]:
+    """Return the offers of a connection that wait for a decision, those that cannot be served among them."""
+    from tools_catalog.models import McpUpstreamTool
+
+    _check_connection(slug)
+    found = McpUpstreamTool.objects.filter(connection__slug=slug, state__in=_WAITING).select_related("connection")
+    return list(found.order_by("kind", "upstream_name"))
+
+
+def _nothing_waits(slug: str) -> str:
+    """Return why a connection has nothing to decide: it was never listed, or all is decided."""
+    from tools_catalog.models import McpConnection
+
+    row = McpConnection.objects.get(slug=slug)
+    if not row.tools.exists():
+        return (
+            f"{slug} was never listed: `mcphub connection test --approve {slug}` connects to it and lists its offers."
+        )
+    return f"No offer of {slug} waits for a decision."
 
 
 def _rows(ids: list[int]) -> list[McpUpstreamTool]:

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _switch(options: argparse.Namespace) -> int:
-    from mcphub.signin.ending import is_last_superuser
+    from mcphub.ending import is_last_superuser
 
     people, wanted = rows.named(KIND, options.name), options.verb == "enable"
     changed, done = [], []
@@ -62,7 +62,7 @@ def _switch(options: argparse.Namespace) -> int:
 
 
 def _end(options: argparse.Namespace) -> int:
-    from mcphub.signin import ending
+    from mcphub import ending
 
     people = rows.named(KIND, options.name)
     for person in people:
@@ -91,7 +91,7 @@ def _told(row: User) -> Mapping[str, Any]:
 
 
 def _whole(row: User) -> Mapping[str, Any]:
-    """Give a person with what is open in their name: for one, as each login of the hub is read for it."""
+    """Return a person with everything open in their name: for one only, as each login of the hub is read for it."""
     from sessions_app.login import open_logins
     from sessions_app.models import ApiKey, McpSession
 

@@ -1,5 +1,6 @@
-"""`mcphub quota`: quotas, listed and switched, who is near what, whether a call or a turn of the chat would be refused
-now, and what models cost."""
+"""`mcphub quota`: quotas, listed and switched, their usage, whether a call or chat turn would be refused now, and
+model prices.
+"""
 
 from __future__ import annotations
 
@@ -141,8 +142,8 @@ def _test(options: argparse.Namespace) -> int:
 def _charges_of_call(options: argparse.Namespace) -> Iterable[Charge]:
     from invocations.models import McpQuota
     from invocations.quotas.quota import Quotas, charges_of
-    from tools_catalog.catalog.snapshot import ruled
     from tools_catalog.models import McpToolDefinition, McpToolset
+    from tools_catalog.models.ruled import ruled
 
     tool = McpToolDefinition.objects.filter(name=options.tool).first()
     if tool is None:
@@ -155,7 +156,7 @@ def _charges_of_call(options: argparse.Namespace) -> Iterable[Charge]:
 def _charges_of_turn(options: argparse.Namespace) -> Iterable[Charge]:
     from invocations.models import McpQuota
     from invocations.quotas.quota import Quotas, charges_of_round
-    from mcphub.chat.providers.snapshot import Providers
+    from mcphub.features.chat.providers.snapshot import Providers
 
     model = Providers.load().find(options.model)
     if model is None:
@@ -168,7 +169,7 @@ def _prices(options: argparse.Namespace) -> int:
     import time
 
     from invocations.quotas import amounts
-    from mcphub.chat.providers.snapshot import Providers, load_prices
+    from mcphub.features.chat.providers.snapshot import Providers, load_prices
 
     prices, now = load_prices(), time.time()
     models = Providers.load().models.values()

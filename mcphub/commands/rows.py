@@ -1,7 +1,7 @@
-"""What commands about rows of the hub share: `list`, `show`, `enable` and `disable` by name, also as JSON.
+"""Shared parts of commands about rows: `list`, `show`, `enable` and `disable` by name, also as JSON.
 
-What is done is what REST and the console do; the history names the machine's user. Exit statuses: 0 it is done, 1 there
-is no such row or it was refused, 2 the command was written wrongly.
+They act as REST and the console do; the history names the machine's user. Exit statuses: 0 it is done, 1 there is no
+such row or it was refused, 2 the command was written wrongly.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcphub.commands.stop import Stop, database_or_stop
-from mcphub.completing import names_of
+from mcphub.shell_completion import names_of
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 NOT_FOUND = 1
 VERBS = ("list", "show", "enable", "disable")
-"""What `do` does."""
+"""The verbs of `do`."""
 _MOST_COMPARED = 5000
 """Names that a wrong one is compared with: it takes some 10 ms."""
 _MOST_NEAREST = 3
@@ -43,9 +43,9 @@ class RowKind:
     told: Callable[[Any], Mapping[str, Any]]
     """Gives a row as JSON has it: as REST answers, where REST has such rows."""
     line: Callable[[Mapping[str, Any]], Sequence[object]]
-    """Gives the words of a row's line, from what `told` gave."""
+    """Returns the columns of a row's line, from the result of `told`."""
     none: str
-    """What is said where there is no row."""
+    """The message for an empty list."""
     metavar: str = "NAME"
 
 
@@ -110,7 +110,7 @@ def show_row(kind: RowKind, options: argparse.Namespace) -> int:
 
 
 def switch(kind: RowKind, options: argparse.Namespace) -> int:
-    """Do `enable` or `disable`, by what the console's button does."""
+    """Perform `enable` or `disable`, through the console's action."""
     rows = named(kind, options.name)
     changed = []
     for row in rows:
@@ -122,7 +122,7 @@ def switch(kind: RowKind, options: argparse.Namespace) -> int:
 def tell(
     kind: RowKind, rows: Sequence[Any], changed: Sequence[bool], options: argparse.Namespace, *, done: str, before: str
 ) -> int:
-    """Say what became of rows, each as it stands now."""
+    """Print the outcome for rows, each in its current state."""
     if options.json:
         now = {row.pk: row for row in kind.rows().filter(pk__in=[row.pk for row in rows])}
         return print_json([kind.told(now[row.pk]) for row in rows])
@@ -132,7 +132,7 @@ def tell(
 
 
 def named(kind: RowKind, names: Sequence[str], *, status: int = NOT_FOUND) -> list[Any]:
-    """Give the rows of these names, each once; stop at a name that no row has, and say which come near."""
+    """Return the rows with these names, each once; stop at an unknown name, and suggest similar ones."""
     wanted = list(dict.fromkeys(name.replace("\0", "") for name in names))
     found = {str(getattr(row, kind.key)): row for row in kind.rows().filter(**{f"{kind.key}__in": wanted})}
     for name in wanted:
@@ -142,7 +142,7 @@ def named(kind: RowKind, names: Sequence[str], *, status: int = NOT_FOUND) -> li
 
 
 def missing(kind: RowKind, name: str, *, status: int = NOT_FOUND, by: str = "") -> Stop:
-    """Give the end of a command, of the kind's own or of the one named, that names no row."""
+    """Return the end of a command, of the kind's own or of the one named, that names no row."""
     known = kind.rows().order_by().values_list(kind.key, flat=True)[:_MOST_COMPARED]
     near = nearest(name, map(str, known))
     hint = f"The nearest: {', '.join(map(plain, near))}. " if near else ""
@@ -154,7 +154,7 @@ def missing(kind: RowKind, name: str, *, status: int = NOT_FOUND, by: str = "") 
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Give the known names that were probably meant: those that hold it, then those that differ by a few letters."""
+    """Return the known names that were probably meant: those that hold it, then those that differ by a few letters."""
     names, sought = list(known), name.casefold()
     holding = sorted(each for each in names if sought and sought in each.casefold())
     alike = difflib.get_close_matches(name, names, n=_MOST_NEAREST, cutoff=0.6)
@@ -162,14 +162,14 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 
 
 def print_json(value: object) -> int:
-    """Print JSON in UTF-8; what UTF-8 cannot hold, as clients may send it, as JSON's own escape."""
+    """Print JSON in UTF-8; characters that UTF-8 cannot hold, as clients may send them, as JSON escapes."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
     print(text.encode(errors="backslashreplace").decode())
     return 0
 
 
 def print_line(words: Iterable[object]) -> None:
-    """Print one line with tabs between: no word of others ends it, or moves what the terminal shows."""
+    """Print one line separated by tabs: foreign text neither ends it nor controls the terminal."""
     print("\t".join(plain(each) for each in words).rstrip())
 
 

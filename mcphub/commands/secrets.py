@@ -164,7 +164,7 @@ _LONGEST_VALUE = 65_536
 
 
 def _rotate() -> tuple[int, list[tuple[str, str]]]:
-    """Encrypt anew what the first key did not encrypt; give how many rows, and what cannot be read any more."""
+    """Encrypt values of older keys anew; return the number of rows, and the unreadable ones."""
     from django.apps import apps
     from django.db import transaction
 

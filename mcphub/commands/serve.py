@@ -70,24 +70,24 @@ def run(options: argparse.Namespace) -> int:
     _into_environment(options)
     from django.core.exceptions import ImproperlyConfigured
 
-    if options.reload:
-        from mcphub.process import reloading
-
-        try:
-            return reloading.serve(env.modules("MCPHUB_APPS"))
-        except ImproperlyConfigured as error:
-            raise Stop(f"mcphub serve: {error}", status=2) from error
-    from mcphub.process.serve import Listen, serve
+    from mcphub.process.serve import Listen, serve, take_free_port
 
     try:
-        listen = Listen.from_environment()
+        listen, taken = take_free_port(Listen.from_environment())
+        if options.reload:
+            from mcphub.process import reloading
+
+            for each in taken:
+                each.close()
+            os.environ["MCPHUB_PORT"] = str(listen.port)  # the same at each start
+            return reloading.serve(env.modules("MCPHUB_APPS"))
     except ImproperlyConfigured as error:
         raise Stop(f"mcphub serve: {error}", status=2) from error
     os.environ["MCPHUB_PUBLIC_URL"] = env.text("MCPHUB_PUBLIC_URL", listen.default_public_url)
     settings_or_stop()
     data_private_or_stop()
     _refuse_unsafe(listen.host, is_loopback=listen.is_loopback)
-    return serve(listen)
+    return serve(listen, taken)
 
 
 def _over_stdio(options: argparse.Namespace) -> int:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-from typing import NoReturn
 
 from mcphub.commands.stop import Stop, data_private_or_stop, database_or_stop, start_django
 
@@ -28,10 +26,10 @@ def run(options: argparse.Namespace) -> int:
 
 def serve() -> int:
     """Serve one client until it closes its end, or SIGTERM; give the exit status."""
+    from mcphub.process import leaving
     from mcphub.transports import pipes
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave)
+    leaving.at_once()
     try:
         source, sink = pipes.take_standard()
     except OSError as error:
@@ -47,6 +45,7 @@ def serve() -> int:
     start_django()
     data_private_or_stop()
     _prepare()
+    leaving.if_signalled()
 
     import uvloop
 
@@ -76,7 +75,7 @@ def _prepare() -> None:
 
 
 def _check_key() -> None:
-    """Stop at a key that does not work: a client shows how its server ended better than what it answers."""
+    """Stop at an invalid key: a client shows its server's exit better than its responses."""
     from django.conf import settings
 
     from sessions_app.caller import Keys
@@ -87,7 +86,3 @@ def _check_key() -> None:
             Keys.load().caller(f"Bearer {settings.MCPHUB_API_KEY}")
         except Unauthenticated as error:
             raise Stop(f"mcphub stdio: MCPHUB_API_KEY: {error}", status=2) from error
-
-
-def _leave(*_: object) -> NoReturn:
-    raise SystemExit(0)

@@ -32,7 +32,9 @@ _DEFAULT = _SCOPES[:2]
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="create|list|show|rotate|revoke", required=True, title="verbs", dest="verb")
+    verbs = parser.add_subparsers(
+        metavar="create|list|show|rotate|revoke|accountable", required=True, title="verbs", dest="verb"
+    )
     create = verbs.add_parser("create", help="make a key and print it on the last line")
     create.add_argument("name", metavar="NAME", help="who or what will hold the key")
     create.add_argument(
@@ -45,6 +47,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
     whose = create.add_mutually_exclusive_group()
     whose.add_argument("--owner", metavar="PERSON", help="user name of whom the key's calls are in the name")
     whose.add_argument("--service", default="", metavar="NAME", help="the service account that the key is for")
+    create.add_argument(
+        "--accountable",
+        action="append",
+        default=[],
+        metavar="PERSON",
+        help="user name of who answers for the key, and so confirms and approves nothing of it; repeated for more",
+    )
     create.add_argument(
         "--workspace",
         default="",
@@ -72,9 +81,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     revoke = verbs.add_parser("revoke", help="end keys for good")
     rows.completes(revoke.add_argument("prefix", metavar="PREFIX", nargs="+", help="what the key begins with"), KIND)
-    for verb in (rotate, revoke):
+    accountable = verbs.add_parser(
+        "accountable",
+        help="name the people who answer for a key: they confirm and approve nothing of it, one other person does",
+    )
+    rows.completes(accountable.add_argument("prefix", metavar="PREFIX", help="what the key begins with"), KIND)
+    accountable.add_argument("people", metavar="PERSON", nargs="+", help="user names, in place of those before")
+    for verb in (rotate, revoke, accountable):
         verb.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
-    for verb in (create, show, rotate, revoke):
+    for verb in (create, show, rotate, revoke, accountable):
         verb.add_argument("--json", action="store_true", help="as JSON; a new text is its member `text`")
 
 
@@ -91,7 +106,8 @@ def run(options: argparse.Namespace) -> int:
         if options.verb == "show":
             options.name = _prefix(options.prefix)
             return rows.show_row(KIND, options)
-        return _rotate(options) if options.verb == "rotate" else _revoke(options)
+        verbs = {"rotate": _rotate, "revoke": _revoke, "accountable": _name_accountable}
+        return verbs[options.verb](options)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -105,12 +121,15 @@ def _keys() -> QuerySet[Any]:
 
 
 def _told(key: Any) -> Mapping[str, Any]:
+    from sessions_app import accountable
+
     return {
         "prefix": key.prefix,
         "name": key.name,
         "owner": key.owner.get_username() if key.owner is not None else None,
         "service": key.service or None,
         "principal": key.principal,
+        "accountable": accountable.names_of(key.credential),
         "scopes": key.scopes,
         "groups": [group.name for group in key.groups.all()],
         "workspace": key.workspace.slug if key.workspace is not None else None,
@@ -163,6 +182,17 @@ def _revoke(options: argparse.Namespace) -> int:
     return rows.print_json(told) if options.json else 0
 
 
+def _name_accountable(options: argparse.Namespace) -> int:
+    key, people = _found(options.prefix), [_person(name) for name in options.people]
+    key.accountable = [person.get_username() for person in people if person is not None]
+    key.change_reason = options.reason[:300]
+    key.save()
+    if options.json:
+        return rows.print_json(_told(key))
+    print(f"{key.prefix} ({key.name}): {', '.join(key.accountable)} answers for it.")
+    return 0
+
+
 def _found(prefix: str) -> ApiKey:
     # A prefix that is not there was status 2 in 1.0, and exit statuses stay within a major version.
     key: ApiKey = rows.named(KIND, [_prefix(prefix)], status=2)[0]
@@ -170,7 +200,7 @@ def _found(prefix: str) -> ApiKey:
 
 
 def _prefix(text: str) -> str:
-    """Give what a key begins with; a whole key is taken too, and its secret goes into no message."""
+    """Return a key's prefix; a whole key is accepted, and its secret appears in no message."""
     return "_".join(text.split("_")[:2])[:16]
 
 
@@ -181,6 +211,7 @@ def _create(options: argparse.Namespace) -> int:
     from django.utils import timezone
 
     from mcphub.process import first_run
+    from sessions_app import accountable
     from sessions_app.keys import making
     from sessions_app.models import ApiKey
 
@@ -192,6 +223,7 @@ def _create(options: argparse.Namespace) -> int:
             if options.expires is not None:
                 until = timezone.now() + timedelta(days=options.expires) if options.expires else None
             owner, groups = _person(options.owner), _groups(options.group)
+            people = [_person(name) for name in options.accountable]
             making.refuse(None, owner=owner, scopes=scopes, groups=groups)
             key, token = ApiKey.issue(
                 options.name.strip(),
@@ -202,6 +234,8 @@ def _create(options: argparse.Namespace) -> int:
                 workspace=_workspace(options.workspace),
                 expires_at=until,
             )
+            if people:
+                accountable.name(key.credential, {person.pk for person in (owner, *people) if person is not None})
     except ValidationError as error:
         reasons = [f"{field}: {' '.join(words)}" for field, words in error.message_dict.items()]
         raise Stop(f"mcphub token create: {' '.join(reasons)}", status=2) from error
@@ -219,7 +253,7 @@ def _person(name: str | None) -> User | None:
         return None
     found = User.objects.filter(username=name).first()
     if found is None:
-        raise Stop(f"mcphub token create: there is no person {name!r}; the console lists them under Users.", status=2)
+        raise Stop(f"mcphub token create: there is no person {name!r}; `mcphub person list` names them.", status=2)
     return found
 
 

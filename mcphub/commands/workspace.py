@@ -1,4 +1,4 @@
-"""`mcphub workspace`: teams of the hub, listed, shown, made, and whose groups belong to them."""
+"""`mcphub workspace`: teams of the hub, listed, shown, created, and their groups."""
 
 from __future__ import annotations
 

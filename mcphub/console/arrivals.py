@@ -1,4 +1,4 @@
-"""What reaches the hub before a call does: sessions that clients open, and requests that the hub refuses."""
+"""Events at the hub before a call: sessions that clients open, and rejected requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Arrivals:
         self._looked = 0.0
 
     def look(self) -> bytes:
-        """Give the events of what is new, asking the database about once a second."""
+        """Return new events, querying the database about once a second."""
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return b""
         self._looked = time.monotonic()
@@ -98,43 +98,43 @@ class Arrivals:
 
 
 def advice(row: RefusedRequest) -> str:
-    """Say what to do about a refusal."""
+    """Return the next step after a rejected request."""
     if row.status == 401:
         return _about_key(row.key_prefix)
     if row.status == 403 and row.code == "forbidden" and row.origin:
-        return _("A browser's page of %(origin)s asked. Start the hub with --cors %(origin)s to let it.") % {
-            "origin": clipped(row.origin, 100)
-        }
+        return _(
+            "A browser page of %(origin)s made the request. To allow it, start the hub with --cors %(origin)s."
+        ) % {"origin": clipped(row.origin, 100)}
     if row.status == 403:
-        return _("The key is known and lacks a scope. Make one that has it.")
+        return _("The key is valid but lacks a scope. Create one that has it.")
     if row.status == 421:
-        return _("Name the host in MCPHUB_ALLOWED_HOSTS, or use the hub's public address. Does a proxy pass on Host?")
+        return _("Add the host to MCPHUB_ALLOWED_HOSTS, or use the hub's public address. Does a proxy pass on Host?")
     if row.status == 404 and row.code == "session_not_found":
-        return _("The session has ended. Start the client again, so that it opens a new one.")
+        return _("The session has ended. Restart the client so that it opens a new one.")
     if row.status == 404:
-        return _("Nothing is served there. MCP is at /mcp, and at /sse for clients of before 2025.")
+        return _("Nothing exists at this address. MCP is at /mcp, and at /sse for clients older than 2025.")
     if row.status == 405:
-        return _("The address is right for another method: is a client for HTTP+SSE pointed at /mcp, or the reverse?")
-    return _("The hub's answer tells what is wrong with the request.")
+        return _("The address doesn't accept this method: is an HTTP+SSE client pointed at /mcp, or the reverse?")
+    return _("The hub's response describes the problem with the request.")
 
 
 def _about_key(prefix: str) -> str:
     if not prefix:
         return _(
-            "No key came. A client that signs in begins so, and goes on by itself. With a key the header must read: "
-            "Authorization: Bearer, a blank, and the key. Does a proxy drop it?"
+            "The request had no key. Clients that sign in start this way and continue automatically. With a "
+            "key, the header must be: Authorization: Bearer, a space, and the key. Does a proxy drop it?"
         )
     if prefix == PLACEHOLDER:
-        return _("The placeholder came instead of a key. Put your key in its place, here or in the client.")
+        return _("The request contained the placeholder. Replace it with your key, here or in the client.")
     key = ApiKey.objects.filter(prefix=prefix).first()
     if key is None:
-        return _("A key came that this hub never made. Was it copied whole, and from this hub?")
+        return _("This hub never issued that key. Was it copied in full, and from this hub?")
     name = {"name": clipped(key, 100)}
     if key.revoked_at is not None:
-        return _("The key %(name)s is revoked. Make another.") % name
+        return _("The key %(name)s is revoked. Create another.") % name
     if not key.is_usable():
-        return _("The key %(name)s has expired. Make another.") % name
-    return _("The key %(name)s has another text: it was rotated, or not copied whole.") % name
+        return _("The key %(name)s has expired. Create another.") % name
+    return _("The key %(name)s doesn't match: it was rotated, or not copied in full.") % name
 
 
 def _clock(moment: datetime) -> str:

@@ -1,7 +1,7 @@
-"""The page that leads a client to its first call: what to paste, a key, and the call as it arrives.
+"""The page that leads a client to its first call: the snippet, a key, and the call as it arrives.
 
-It stands in the admin, so that its scripts are under the admin's policy; `/connect` leads to it. Who is not logged in
-is asked to: the snippets are in docs/clients.md for everybody, and calls are nobody's business.
+It stands in the admin, so that its scripts are under the admin's policy; `/connect` leads to it. It asks for a login:
+the snippets are in docs/start/clients.md for everybody, and calls are private.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STDIO = "stdio"
 _FIRST = "vscode"
 _MOST_KEYS = 100
 _LONGEST_KEY = 200
-"""Characters of a key's name on the page, and of what a person may paste into it."""
+"""Characters of a key's name, and of a pasted key."""
 
 
 class NewKey(forms.Form):
@@ -46,7 +46,7 @@ class NewKey(forms.Form):
 
 
 def connect_view(request: HttpRequest) -> HttpResponse:
-    """Show what to paste; a POST makes a key first and shows it in every snippet, this once."""
+    """Show the snippets; a POST creates a key first and shows it in every snippet, once."""
     made, text, error = None, "", ""
     if request.method == "POST":
         if not request.user.has_perm(MAKES_KEYS):
@@ -55,7 +55,7 @@ def connect_view(request: HttpRequest) -> HttpResponse:
         if form.is_valid():
             made, text = _make(request, form)
         else:
-            error = _("Give the key a name of at most 100 characters: who or what holds it.")
+            error = _("Enter a name of at most 100 characters for the key: who or what will use it.")
     url = settings.MCPHUB_PUBLIC_URL.rstrip("/") + "/mcp"
     shown = _snippets(url, text or clients.PLACEHOLDER)
     signing_in = clients.address_only(url) if settings.MCPHUB_SIGN_IN else []
@@ -94,16 +94,19 @@ def connect_view(request: HttpRequest) -> HttpResponse:
 
 
 def _known_by(key: str) -> str:
-    """Say how a client makes itself known to the hub, and what is amiss with that here."""
+    """Return how a client identifies itself to the hub, and problems with that here."""
     manner = clients.SIGN_IN[key][0]
     if manner == "registration" and not settings.MCPHUB_CLIENT_REGISTRATION:
         return _(
-            "This client registers itself with the hub, and this hub does not let clients do that "
-            "(MCPHUB_CLIENT_REGISTRATION). Give it a key, or let clients register."
+            "This client needs dynamic registration, which this hub doesn't allow "
+            "(MCPHUB_CLIENT_REGISTRATION). Create a key for it, or allow registration."
         )
     if manner == "registration":
-        return _("It registers itself with the hub, and asks nobody for that.")
-    return _("It names a document that says who it is; the hub reads that over the Internet. Else it registers itself.")
+        return _("Registers dynamically. Nothing to configure.")
+    return _(
+        "Identifies itself with a client ID metadata document, which the hub must be able to fetch; otherwise it "
+        "registers dynamically. Nothing to configure."
+    )
 
 
 def _make(request: HttpRequest, form: NewKey) -> tuple[ApiKey, str]:
@@ -111,7 +114,7 @@ def _make(request: HttpRequest, form: NewKey) -> tuple[ApiKey, str]:
     key, text = ApiKey.issue(
         form.cleaned_data["name"],
         scopes=scopes,
-        reason=str(_("Made on the page that connects clients.")),
+        reason=str(_("Created on the Connect page.")),
         created_by=request.user,
         expires_at=default_end(),
     )
@@ -119,17 +122,17 @@ def _make(request: HttpRequest, form: NewKey) -> tuple[ApiKey, str]:
 
 
 def _snippets(url: str, key: str) -> list[clients.ClientSnippet]:
-    """Give every client's snippet, that of the client that starts the hub itself last."""
+    """Return every client's snippet, that of the client that starts the hub itself last."""
     made = [*clients.snippets(url, key), *clients.programs(url, key, _first_call())]
     command = clients.stdio_command(settings.MCPHUB_DATA_DIR)
     started = clients.stdio_snippets(command, {"MCPHUB_API_KEY": key})
     text = next(each.text for each in started if each.key == "claude")
-    where = _("any client on the hub's own machine: it starts the hub by itself, without a server")
+    where = _("any client on the hub's own machine: it starts the hub itself, without a server")
     return [*made, clients.ClientSnippet(key=_STDIO, title="stdio", where=where, text=text)]
 
 
 def _first_call() -> clients.FirstCall:
-    """Choose what a program calls: the tool that ships for it, or one that takes no arguments and changes nothing."""
+    """Choose the tool of a program's first call: the shipped one, or one without arguments and effects."""
     enabled = McpToolDefinition.objects.filter(enabled=True)
     if enabled.filter(name="add").exists():
         return clients.FirstCall()
@@ -140,13 +143,13 @@ def _first_call() -> clients.FirstCall:
 
 
 def _elsewhere(request: HttpRequest) -> str:
-    """Give the address at which this page is read, where clients are told another one."""
+    """Return the address of this page if clients use another one."""
     here = f"{request.scheme}://{request.get_host()}"
     return "" if here == settings.MCPHUB_PUBLIC_URL.rstrip("/") else here
 
 
 def _keys(request: HttpRequest, made: ApiKey | None) -> list[tuple[int, str]]:
-    """Give the keys whose calls can be waited for; without the right to see keys, one's own new one."""
+    """Return the keys to wait for; without the permission to see keys, the person's new one."""
     if not request.user.has_perm(SEES_KEYS):
         return [(made.pk, clipped(made, _LONGEST_KEY))] if made else []
     usable = ApiKey.objects.filter(revoked_at__isnull=True).order_by("-pk")[:_MOST_KEYS]
@@ -154,7 +157,7 @@ def _keys(request: HttpRequest, made: ApiKey | None) -> list[tuple[int, str]]:
 
 
 def _principal(key: int | None) -> str:
-    """Give whose calls come with a key; empty for no key, and what nobody is called for one that is gone."""
+    """Return the principal of a key; empty for no key, and an impossible one for a deleted key."""
     if key is None:
         return ""
     found = ApiKey.objects.filter(pk=key).only("owner_id").first()
@@ -166,15 +169,15 @@ def _number(word: str) -> int | None:
 
 
 def arrivals_view(request: HttpRequest, after: int) -> HttpResponseBase:
-    """Stream what arrives: calls after a sequence, and from now on sessions and what the hub refused.
+    """Stream arrivals: calls after a sequence, and new sessions and rejected requests.
 
-    `?key=` tells whose calls and sessions; refusals are of nobody who is known, so all are told.
+    `?key=` selects calls and sessions; rejected requests belong to no known caller, so all are sent.
     """
     if not request.user.has_perm(SEES_CALLS):
         raise PermissionDenied
     key = _number(request.GET.get("key", ""))
     if key is None and request.GET.get("key"):
-        return HttpResponseBadRequest(_("Name the key by its number, or leave it out."))
+        return HttpResponseBadRequest(_("Enter the key's number, or leave it out."))
     try:
         live.check_room()
     except ServerBusy as error:

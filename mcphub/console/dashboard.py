@@ -1,4 +1,4 @@
-"""The first page of the admin: what happened in a span of time, what waits for somebody, what to do next."""
+"""The first page of the admin: activity in a time range, pending decisions, next steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import number_format
@@ -26,17 +26,16 @@ from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
 from invocations.quotas import usage
-from mcphub.console import traffic, wellness
-from sessions_app.history import deciding
+from mcphub.console import health, traffic
+from sessions_app.history import deciding, guarding
 from sessions_app.kit import charts
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import breakable, clipped, duration, span
-from sessions_app.models import McpSession, WaitingChange
-from tools_catalog.admin.configured import rights
+from sessions_app.models import McpSession
 from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
 
 _MOST_COUNTED = 10_000
-"""Beyond this a tile says `10,000+`, so that the page costs the same on a busy hub."""
+"""Beyond this a tile shows `10,000+`, so that the page costs the same on a busy hub."""
 _LAST_CALLS = 10
 _MOST_BUDGETS = 5
 _SHOWN, _MOST_RANKED = 8, 50
@@ -50,13 +49,13 @@ _WAITING = "?state=waiting"
 
 
 def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
-    """Add what the person may see: whether all is well, figures, the map, charts, what waits, what to do next."""
+    """Add the parts that the person may see: verdict, figures, the map, charts, pending decisions, next steps."""
     may = request.user.has_perm
     tiles: list[dict[str, Any]] = []
-    findings: list[wellness.WellnessFinding] = []
+    findings: list[health.HealthFinding] = []
     steps = _steps(request)
     connections = _enabled_connections() if may("tools_catalog.view_mcpconnection") else []
-    findings += wellness.of_connections(connections)
+    findings += health.of_connections(connections)
     may_see_quotas = may("invocations.view_mcpquota") and not steps
     budgets = usage.uses(most=_MOST_BUDGETS, is_named=False) if may_see_quotas else []
     names: Mapping[str, str] = {}
@@ -64,7 +63,7 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
         span = chosen(request)
         found = overview.between(span.after, span.before, is_compared=True)
         names = traffic.names_of_callers(found, [use.subject for use in budgets])
-        findings += wellness.of_calls(found)
+        findings += health.of_calls(found)
         tiles += _call_tiles(found)
         context |= {"range": span, "ranges": range_links(span.name), "charts": charts_of(found), "window": found}
         context |= {"tables": _tables(found, names), "is_whole": found.is_whole, "last_calls": _last_calls()}
@@ -94,7 +93,7 @@ def _enabled_connections() -> list[McpConnection]:
 
 
 def _waiting(request: HttpRequest) -> list[dict[str, object]]:
-    """Give the tiles of what waits for somebody."""
+    """Return the tiles of pending decisions."""
     may, tiles = request.user.has_perm, []
     if may("tools_catalog.view_mcpupstreamtool"):
         offers = McpUpstreamTool.objects.filter(state__in=["new", "changed"]).order_by()
@@ -103,7 +102,7 @@ def _waiting(request: HttpRequest) -> list[dict[str, object]]:
     if may("invocations.view_mcpapproval"):
         tiles.append(_calls_waiting())
     if may(deciding.PERMISSION):
-        open_ = WaitingChange.objects.filter(state="waiting", expires_at__gt=timezone.now()).order_by()
+        open_ = guarding.seen_by(request.user).filter(state="waiting", expires_at__gt=timezone.now()).order_by()
         tiles.append(_counted(_("Changes waiting for a second person"), open_, "sessions_app_waitingchange", _WAITING))
     return [tile | {"waits": tile["words"] != "0"} for tile in tiles]
 
@@ -117,16 +116,16 @@ class _Range:
 
 
 def chosen(request: HttpRequest) -> _Range:
-    """Read the range from the address; what cannot be read is said, and the usual one shown."""
+    """Read the range from the address; an unreadable one is reported, and the default shown."""
     now = timezone.now()
     name = request.GET.get("range", _USUAL_RANGE)
     if name in _RANGES:
         return _Range(name, now - _RANGES[name], now)
-    error = _("Choose one of the ranges, or give both times.")
+    error = _("Choose a range, or enter both times.")
     after, before = (_moment(request.GET.get(side, "")) for side in ("from", "to"))
     if name == "custom" and after is not None and before is not None:
         if after >= before:
-            error = _("The first time must lie before the second.")
+            error = _("The start must be before the end.")
         elif before - after > overview.LONGEST:
             error = _("Choose at most a year.")
         else:
@@ -151,7 +150,7 @@ def range_links(name: str) -> list[dict[str, object]]:
 
 
 def _call_tiles(found: Overview) -> list[dict[str, object]]:
-    """Give the figures of the time, each with how it moved against the time before."""
+    """Return the figures of the time, each with how it moved against the time before."""
     now, before = found.total, found.previous
     everything = listed(found.after, found.before)
     failed = listed(found.after, found.before, status__exact="error")
@@ -159,7 +158,7 @@ def _call_tiles(found: Overview) -> list[dict[str, object]]:
     rate = now.calls / minutes
     said = _("%(rate)s a minute") % {"rate": number_format(rate, 1 if rate < 10 else 0)}
     # The last slot is not over, so rates are compared and not counts.
-    moved = wellness.change(
+    moved = health.change(
         rate, before.calls / ((found.before - found.after) / timedelta(minutes=1)) if before else None
     )
     errors = number_format(now.errors, force_grouping=True) if now.errors else ""
@@ -180,7 +179,7 @@ def _call_tiles(found: Overview) -> list[dict[str, object]]:
     ]
     for part in (50, 95, 99):
         value = now.percentile(part)
-        moved = wellness.change(value, before.percentile(part) if before else None)
+        moved = health.change(value, before.percentile(part) if before else None)
         words = "–" if value is None else duration(value)
         tiles.append(_tile(_("Duration, p%(part)s") % {"part": part}, words, everything, moved))
     return tiles
@@ -194,7 +193,7 @@ def _connections_down(connections: list[McpConnection]) -> dict[str, object]:
 
 
 def _calls_waiting() -> dict[str, object]:
-    """Count what somebody can still say yes to."""
+    """Count the calls that can still be approved."""
     waiting = approvals.still_open(McpApproval.objects.order_by(), timezone.now())
     return _counted(_("Calls waiting for approval"), waiting, "invocations_mcpapproval", "?state=pending")
 
@@ -203,9 +202,9 @@ def _sealed() -> dict[str, object]:
     last = AuditBlock.objects.order_by("-number").values("invocations_through", "sealed_at").first()
     link = reverse("admin:invocations_auditblock_changelist")
     if last is None:
-        return _tile(_("Audit sealed through"), "–", link, _("nothing is sealed yet"))
+        return _tile(_("Audit log sealed through"), "–", link, _("nothing sealed yet"))
     words = _("%(time)s ago") % {"time": span((timezone.now() - last["sealed_at"]).total_seconds())}
-    return _tile(_("Audit sealed through"), f"#{last['invocations_through']}", link, words)
+    return _tile(_("Audit log sealed through"), f"#{last['invocations_through']}", link, words)
 
 
 def _active_sessions() -> dict[str, object]:
@@ -219,7 +218,7 @@ def _active_sessions() -> dict[str, object]:
 
 
 def _from(field: str, moment: datetime) -> dict[str, str]:
-    """Give what a list's address says to begin at a moment (see MomentsControl)."""
+    """Return the query of a list that begins at a moment (see MomentsControl)."""
     here = timezone.localtime(moment)
     return {f"{field}_from_0": f"{here:%Y-%m-%d}", f"{field}_from_1": f"{here:%H:%M:%S.%f}"}
 
@@ -242,7 +241,7 @@ def percent(tally: Tally) -> str:
 
 
 def charts_of(found: Overview, **of: str) -> list[dict[str, object]]:
-    """Give the charts with the figures of their tables; `of` narrows the lists that they lead to."""
+    """Return the charts with the figures of their tables; `of` narrows the lists that they lead to."""
     labels = [_label(step.begin, found) for step in found.steps]
     links: dict[str, list[str]] = {"all": [], "ok": [], "error": []}
     counted, durations = [], []
@@ -286,7 +285,7 @@ def charts_of(found: Overview, **of: str) -> list[dict[str, object]]:
 
 
 def _row(cells: list[object], links: list[str]) -> dict[str, object]:
-    """Give a row of a chart's table; each cell may lead to the calls that it counts, the first leads to all."""
+    """Return a row of a chart's table; each cell may lead to the calls that it counts, the first leads to all."""
     return {"link": links[0], "cells": cells, "linked": list(zip(cells, links, strict=True))}
 
 
@@ -298,7 +297,7 @@ def _label(moment: datetime, found: Overview) -> str:
 
 
 def _tables(found: Overview, names: Mapping[str, str]) -> list[dict[str, object]]:
-    """Give the tables of names; the slowest tools are those of many calls whose p95 is highest."""
+    """Return the tables of names; the slowest tools are those with many calls and the highest p95."""
     busiest = found.top(TOOL, _MOST_RANKED)
     slowest = sorted(
         (each for each in busiest if each[1].calls >= _FEWEST), key=lambda each: -(each[1].percentile(95) or 0)
@@ -351,22 +350,30 @@ def _last_calls() -> list[dict[str, object]]:
     ]
 
 
+def _way_to_connect() -> str:
+    """Return the page that reads a client's configuration, or the form of a connection without it."""
+    try:
+        return reverse("admin:connection_import")
+    except NoReverseMatch:
+        return reverse("admin:tools_catalog_mcpconnection_add")
+
+
 def _steps(request: HttpRequest) -> list[tuple[str, str, str]]:
-    """Give what is still to be done before the first call: words, what it is for, and the page where it is done."""
+    """Return what is still to be done before the first call: words, what it is for, and the page where it is done."""
     may = request.user.has_perm
     if not may("invocations.view_mcptoolinvocation") or McpToolInvocation.objects.exists():
         return []
     steps, has_tools = [], McpToolDefinition.objects.exists()
-    if request.user.has_perms(rights.NEEDED):
-        words = _("Paste an address, a command or the configuration of a client: its tools become tools of the hub.")
-        steps.append((_("Add a connection to an MCP server"), words, reverse("admin:connection_import")))
+    if may("tools_catalog.add_mcpconnection") and may("tools_catalog.change_mcpconnection"):
+        words = _("Paste a URL, a command or a client's configuration: its tools become tools of the hub.")
+        steps.append((_("Add a connection to an MCP server"), words, _way_to_connect()))
     if may("tools_catalog.add_mcptooldefinition") and not has_tools:
         words = _("A Python function or an HTTP request; clients see it as soon as it is saved.")
-        steps.append((_("Add a first tool"), words, reverse("admin:tools_catalog_mcptooldefinition_add")))
-    words = _("The page makes the client's configuration, and shows what arrives while you try it.")
-    steps.append((_("Connect a client, and see its first call arrive"), words, reverse("connect")))
+        steps.append((_("Add your first tool"), words, reverse("admin:tools_catalog_mcptooldefinition_add")))
+    words = _("Copy the client's configuration, and watch its first call arrive.")
+    steps.append((_("Connect a client"), words, reverse("connect")))
     if may("tools_catalog.try_mcptooldefinition") and has_tools:
-        words = _("A form made of its schema; the call is recorded like any other.")
+        words = _("A form generated from its schema; the call is recorded like any other.")
         link = reverse("admin:tools_catalog_mcptooldefinition_changelist")
         steps.append((_("Try a tool from its page"), words, link))
     return steps

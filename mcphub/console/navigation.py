@@ -1,11 +1,13 @@
 """The map of the console: few areas in the side bar, the pages of each as tabs, and where a page stands among them.
 
-What a person may not see is absent. `tests/mcphub/admin/test_admin_map.py` holds that every page of the admin is here.
+Pages that a person may not see are absent. `tests/mcphub/admin/test_admin_map.py` holds that every page of the admin
+is here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -13,6 +15,9 @@ from django.urls import reverse
 from django.utils.functional import Promise, SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
 
+from mcphub.console.purposes import PURPOSES
+from mcphub.parts import ConsoleArea, ConsolePage
+from sessions_app.kit.features import declared
 from sessions_app.workspaces.acting import PAGES, acting_of
 
 Words = str | Promise
@@ -27,6 +32,10 @@ class Tab:
     page: str
     key: str = ""
     """The letter that leads there, after `g` (keys.js)."""
+    words: Words = ""
+    """What else people call it, for the command menu."""
+    about: Words = ""
+    """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
 
     @property
     def is_list(self) -> bool:
@@ -45,11 +54,12 @@ class Tab:
 
 @dataclass(frozen=True)
 class Area:
-    """One entry of the side bar."""
+    """One entry of the side bar, with the name by which features place pages in it."""
 
+    name: str
     title: Words
     icon: str
-    tabs: tuple[Tab, ...]
+    tabs: tuple[Tab, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ class ShownTab:
     link: str
     key: str
     is_here: bool = False
+    words: Words = ""
 
 
 @dataclass(frozen=True)
@@ -77,122 +88,218 @@ class ShownArea:
         return next((tab for tab in self.tabs if tab.is_here), None)
 
 
-AREAS: tuple[Area, ...] = (
+_CORE: tuple[Area, ...] = (
     Area(
+        "overview",
         _("Overview"),
         "monitoring",
-        (Tab(_("Overview"), "monitoring", "admin:index", "o"), Tab(_("Connect a client"), "power", "connect", "x")),
+        (
+            Tab(_("Overview"), "monitoring", "admin:index", "o", words=_("dashboard home health metrics statistics")),
+            Tab(
+                _("Connect a client"),
+                "power",
+                "connect",
+                "x",
+                words=_("client setup install vscode cursor claude url endpoint"),
+            ),
+        ),
     ),
     Area(
+        "calls",
         _("Calls"),
         "receipt_long",
         (
-            Tab(_("Calls"), "receipt_long", "invocations_mcptoolinvocation", "i"),
-            Tab(_("Errors"), "report", "invocations_errorgroup", "e"),
-            Tab(_("Sessions"), "cable", "sessions_app_mcpsession", "s"),
+            Tab(
+                _("Calls"),
+                "receipt_long",
+                "invocations_mcptoolinvocation",
+                "i",
+                words=_("requests tool calls log logs trace csv export download"),
+            ),
+            Tab(_("Errors"), "report", "invocations_errorgroup", "e", words=_("failures issues exceptions")),
+            Tab(_("Sessions"), "cable", "sessions_app_mcpsession", "s", words=_("connected clients")),
             Tab(_("Tasks"), "task_alt", "invocations_mcptask", "w"),
             Tab(_("Request envelopes"), "drafts", "invocations_mcprequestenvelope"),
         ),
     ),
     Area(
+        "inbox",
         _("Inbox"),
         "inbox",
         (
-            Tab(_("Calls to approve"), "how_to_reg", "invocations_mcpapproval", "a"),
-            Tab(_("Upstream offers"), "move_to_inbox", "tools_catalog_mcpupstreamtool", "u"),
-            Tab(_("Waiting changes"), "group_add", "sessions_app_waitingchange"),
-            Tab(_("Notices"), "notifications", "telling_notice", "n"),
+            Tab(
+                _("Calls to approve"),
+                "how_to_reg",
+                "invocations_mcpapproval",
+                "a",
+                words=_("approve pending human review confirm"),
+            ),
+            Tab(
+                _("Upstream offers"),
+                "move_to_inbox",
+                "tools_catalog_mcpupstreamtool",
+                "u",
+                words=_("discovered tools pending changes new definitions"),
+            ),
+            Tab(
+                _("Waiting changes"),
+                "group_add",
+                "sessions_app_waitingchange",
+                words=_("second person four eyes review"),
+            ),
         ),
     ),
     Area(
+        "catalogue",
         _("Catalogue"),
         "build",
         (
-            Tab(_("Tools"), "build", "tools_catalog_mcptooldefinition", "t"),
-            Tab(_("Toolsets"), "category", "tools_catalog_mcptoolset"),
+            Tab(
+                _("Tools"),
+                "build",
+                "tools_catalog_mcptooldefinition",
+                "t",
+                words=_("functions timeout annotations enable disable"),
+            ),
+            Tab(_("Toolsets"), "category", "tools_catalog_mcptoolset", words=_("bundle collection subset endpoint")),
             Tab(_("Resources"), "description", "tools_catalog_mcpresource"),
             Tab(_("Prompts"), "chat", "tools_catalog_mcpprompt"),
         ),
     ),
     Area(
+        "connections",
         _("Connections"),
         "lan",
         (
-            Tab(_("Connections"), "lan", "tools_catalog_mcpconnection", "c"),
-            Tab(_("Services"), "api", "tools_catalog_httpservice"),
-            Tab(_("Secrets"), "lock", "tools_catalog_secret"),
-            Tab(_("Launch profiles"), "terminal", "tools_catalog_launchprofile"),
+            Tab(
+                _("Connections"),
+                "lan",
+                "tools_catalog_mcpconnection",
+                "c",
+                words=_("upstream mcp server integration connector timeout"),
+            ),
+            Tab(_("Services"), "api", "tools_catalog_httpservice", words=_("api http openapi swagger egress outbound")),
+            Tab(_("Secrets"), "lock", "tools_catalog_secret", words=_("credentials password token vault")),
+            Tab(
+                _("Allowed hosts"),
+                "vpn_lock",
+                "tools_catalog_allowedhost",
+                words=_("egress allow list private address firewall"),
+            ),
+            Tab(
+                _("Launch profiles"),
+                "terminal",
+                "tools_catalog_launchprofile",
+                words=_("stdio command local server npx docker"),
+            ),
         ),
     ),
     Area(
-        _("Chat"),
-        "forum",
-        (
-            Tab(_("Conversations"), "forum", "chat_chatsession", "v"),
-            Tab(_("Questions"), "contact_support", "chat_query"),
-            Tab(_("Providers"), "hub", "chat_chatprovider", "p"),
-            Tab(_("Models"), "smart_toy", "chat_chatmodel"),
-            Tab(_("Prices"), "payments", "chat_chatmodelprice"),
-            Tab(_("Chat settings of keys"), "tune", "chat_chatkey"),
-        ),
-    ),
-    Area(
+        "access",
         _("Access"),
         "key",
         (
-            Tab(_("API keys"), "key", "sessions_app_apikey", "k"),
-            Tab(_("People"), "person", "auth_user"),
-            Tab(_("Groups"), "group", "auth_group"),
-            Tab(_("Workspaces"), "workspaces", "sessions_app_mcpworkspace"),
-            Tab(_("Invitations"), "mail", "login_invitation"),
-            Tab(_("Allowed clients"), "devices", "signin_consent"),
-            Tab(_("Trusted issuers"), "verified_user", "signin_issuer"),
-            Tab(_("Login providers"), "login", "login_loginprovider"),
-            Tab(_("Linked identities"), "link", "login_linkedidentity"),
-            Tab(_("Second factors"), "password", "login_secondfactor"),
+            Tab(_("API keys"), "key", "sessions_app_apikey", "k", words=_("token bearer service account")),
+            Tab(_("People"), "person", "auth_user", words=_("user account member employee")),
+            Tab(_("Groups"), "group", "auth_group", words=_("role permission rbac team access")),
+            Tab(
+                _("Workspaces"), "workspaces", "sessions_app_mcpworkspace", words=_("team tenant project organization")
+            ),
         ),
     ),
     Area(
+        "rules",
         _("Rules"),
         "policy",
         (
-            Tab(_("Rules about calls"), "policy", "tools_catalog_mcppolicyrule"),
-            Tab(_("Guardrails"), "shield", "tools_catalog_mcpguardrail"),
-            Tab(_("Quotas"), "data_usage", "invocations_mcpquota", "q"),
-            Tab(_("Approval policies"), "rule", "invocations_mcptoolapproval"),
-            Tab(_("Rate limits"), "speed", "sessions_app_ratelimitbucket", "l"),
-            Tab(_("Redaction"), "visibility_off", "invocations_mcpredactionrule"),
-            Tab(_("Error mappings"), "report", "invocations_mcperrormapping", "m"),
+            Tab(
+                _("Call rules"),
+                "policy",
+                "tools_catalog_mcppolicyrule",
+                words=_("policy policies deny allow block cel"),
+            ),
+            Tab(_("Guardrails"), "shield", "tools_catalog_mcpguardrail", words=_("pii dlp injection mask filter")),
+            Tab(_("Quotas"), "data_usage", "invocations_mcpquota", "q", words=_("budget spend limit usage cost")),
+            Tab(
+                _("Approval policies"), "rule", "invocations_mcptoolapproval", words=_("human in the loop confirmation")
+            ),
+            Tab(
+                _("Rate limits"),
+                "speed",
+                "sessions_app_ratelimitbucket",
+                "l",
+                words=_("throttle throttling 429 limits"),
+            ),
+            Tab(
+                _("Redaction"),
+                "visibility_off",
+                "invocations_mcpredactionrule",
+                words=_("pii mask privacy sensitive gdpr"),
+            ),
+            Tab(_("Error mappings"), "report", "invocations_mcperrormapping", "m", words=_("messages codes")),
         ),
     ),
     Area(
-        _("Evidence"),
+        "evidence",
+        _("Audit log"),
         "history_edu",
         (
-            Tab(_("Configuration history"), "history_edu", "sessions_app_auditevent", "h"),
-            Tab(_("Blocks"), "link", "invocations_auditblock", "b"),
+            Tab(
+                _("Configuration history"),
+                "history_edu",
+                "sessions_app_auditevent",
+                "h",
+                words=_("audit log activity log changes who changed"),
+            ),
+            Tab(_("Blocks"), "link", "invocations_auditblock", "b", words=_("audit ledger seal integrity proof")),
             Tab(_("Verifications"), "fact_check", "invocations_auditverification"),
             Tab(_("Tombstones"), "delete_history", "invocations_audittombstone"),
-            Tab(_("Legal holds"), "gavel", "invocations_audithold"),
-            Tab(_("Retention"), "auto_delete", "invocations_auditpolicy"),
-            Tab(_("Shipping"), "outbox", "invocations_shippingtarget"),
+            Tab(_("Legal holds"), "gavel", "invocations_audithold", words=_("litigation keep")),
+            Tab(_("Retention"), "auto_delete", "invocations_auditpolicy", words=_("delete old data days storage disk")),
         ),
     ),
     Area(
+        "settings",
         _("Settings"),
         "settings",
         (
-            Tab(_("My subscriptions"), "mark_email_unread", "telling_subscription"),
-            Tab(_("Deliveries"), "outgoing_mail", "telling_delivery"),
-            Tab(_("Server processes"), "memory", "sessions_app_serverprocess"),
-            Tab(_("REST"), "data_object", "api-root", "r"),
+            Tab(
+                _("Server processes"),
+                "memory",
+                "sessions_app_serverprocess",
+                words=_("workers version upgrade health status configuration"),
+            ),
+            Tab(
+                _("REST"),
+                "data_object",
+                "api-root",
+                "r",
+                words=_("api docs documentation swagger openapi help reference"),
+            ),
         ),
     ),
 )
 
 
+@lru_cache(maxsize=1)
+def areas() -> tuple[Area, ...]:
+    """Return the areas with their tabs in order. Those of the core have the places 10, 20 and so on."""
+    placed = [(number * 10, area) for number, area in enumerate(_CORE, 1)]
+    placed += [(each.place, Area(each.name, each.title, each.icon)) for each in declared(ConsoleArea)]
+    return tuple(
+        replace(area, tabs=_tabs(area)) for _place, area in sorted(placed, key=lambda each: each[0]) if _tabs(area)
+    )
+
+
+def _tabs(area: Area) -> tuple[Tab, ...]:
+    placed = [(number * 10, tab) for number, tab in enumerate(area.tabs, 1)]
+    pages = (each for each in declared(ConsolePage) if each.area == area.name)
+    placed += [(each.place, Tab(each.title, each.icon, each.page, each.key, each.words, each.about)) for each in pages]
+    return tuple(tab for _place, tab in sorted(placed, key=lambda each: each[0]))
+
+
 def show(request: HttpRequest) -> list[dict[str, object]]:
-    """Give the side bar, as the theme wants it."""
+    """Return the side bar, as the theme wants it."""
     items = [
         {"title": area.title, "icon": area.icon, "link": area.link, "active": area.is_here} for area in seen(request)
     ]
@@ -200,7 +307,7 @@ def show(request: HttpRequest) -> list[dict[str, object]]:
 
 
 def placed(request: HttpRequest) -> dict[str, object]:
-    """Give templates the map, and the area in which their page stands: a context processor that asks nothing."""
+    """Return templates the map, and the area in which their page stands: a context processor that asks nothing."""
     return {
         "hub_areas": SimpleLazyObject(lambda: seen(request)),
         "hub_area": SimpleLazyObject(lambda: next((area for area in seen(request) if area.is_here), None)),
@@ -208,7 +315,7 @@ def placed(request: HttpRequest) -> dict[str, object]:
 
 
 def seen(request: HttpRequest) -> list[ShownArea]:
-    """Give the areas with what the person may see; computed once a request."""
+    """Return the areas that the person may see; computed once per request."""
     found: list[ShownArea] | None = getattr(request, "_hub_areas", None)
     if found is None:
         found = _seen(request)
@@ -216,10 +323,20 @@ def seen(request: HttpRequest) -> list[ShownArea]:
     return found
 
 
+@lru_cache(maxsize=1)
+def _purposes() -> dict[str, Words]:
+    return PURPOSES | {tab.page: tab.about for area in areas() for tab in area.tabs if tab.about}
+
+
+def purpose(page: str) -> Words:
+    """Return what the rows of a list are for, by `<app>_<model>`; empty where nobody wrote it."""
+    return _purposes().get(page, "")
+
+
 def _seen(request: HttpRequest) -> list[ShownArea]:
     if not hasattr(request, "user") or not admin.site.has_permission(request):
         return []
-    offered = [(area, [tab for tab in area.tabs if tab.may_be_seen_by(request)]) for area in AREAS]
+    offered = [(area, [tab for tab in area.tabs if tab.may_be_seen_by(request)]) for area in areas()]
     links = {tab.link for _area, tabs in offered for tab in tabs}
     index = reverse("admin:index")
     here = max((link for link in links if link != index and request.path.startswith(link)), key=len, default="")
@@ -229,7 +346,7 @@ def _seen(request: HttpRequest) -> list[ShownArea]:
         ShownArea(
             area.title,
             area.icon,
-            [ShownTab(tab.title, tab.icon, tab.link, tab.key, tab.link == here) for tab in tabs],
+            [ShownTab(tab.title, tab.icon, tab.link, tab.key, tab.link == here, tab.words) for tab in tabs],
             any(tab.link == here for tab in tabs),
         )
         for area, tabs in offered

@@ -1,4 +1,4 @@
-"""What the palette (Ctrl+K) finds: pages and deeds of the console, and rows of the hub by their names and ids.
+"""The results of the command menu (Ctrl+K): pages and actions of the console, and rows of the hub by name and ID.
 
 Every kind is sought only where the person may see its list. The number of statements is fixed, and so is their time.
 """
@@ -12,12 +12,14 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.db.models import Case, IntegerField, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, reverse
+from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _t
@@ -26,16 +28,16 @@ from django.views.decorators.http import require_safe
 
 from invocations.models import McpToolInvocation
 from mcphub.console import navigation
+from mcphub.parts import PaletteAction
 from sessions_app.kit.database import TookTooLong, at_most
+from sessions_app.kit.features import declared
 from sessions_app.kit.shown import clipped
 from sessions_app.models import ApiKey, McpSession
-from tools_catalog.admin import imports
-from tools_catalog.admin.configured import rights
 from tools_catalog.models import HttpService, McpConnection, McpPrompt, McpResource, McpToolDefinition, McpToolset
 
 MOST_OF_A_KIND = 6
 MOST_CHARACTERS = 100
-"""Of what is sought; the rest is not looked at."""
+"""Of the query; the rest is ignored."""
 _MOST_WORDS = 6
 _SECONDS = 0.5
 _NEWEST_SESSIONS = 500
@@ -53,24 +55,8 @@ class PaletteFinding:
 
 
 @dataclass(frozen=True)
-class Deed:
-    """Something to do that has a page of its own; `words` are other names of it."""
-
-    title: _Words
-    icon: str
-    page: str
-    permissions: tuple[str, ...] = ()
-    words: _Words = ""
-    query: str = ""
-
-    @property
-    def link(self) -> str:
-        return self.page if self.page.startswith("#") else reverse(self.page) + self.query
-
-
-@dataclass(frozen=True)
 class PaletteKind:
-    """Rows of one table that the palette knows: where their words stand, and what it says of one."""
+    """Rows of one table in the command menu: their searched columns and their caption."""
 
     title: _Words
     icon: str
@@ -78,10 +64,10 @@ class PaletteKind:
     columns: tuple[str, ...]
     shown: Callable[[Any], tuple[object, object]]
     principal: str = ""
-    """What its rows are called as principals: `key:1`."""
+    """The form of its rows as principals: `key:1`."""
 
     def find(self, words: list[str]) -> Iterable[PaletteFinding]:
-        """Give the rows in which every word stands, those first whose name begins with the first word."""
+        """Return the rows that contain every word, those first whose names begin with the first word."""
         rows = self.model._default_manager.filter(reduce(and_, (self._holds(word) for word in words)))
         first = self.columns[0]
         begins = Case(When(**{f"{first}__istartswith": words[0]}, then=0), default=1, output_field=IntegerField())
@@ -135,8 +121,8 @@ KINDS: tuple[PaletteKind, ...] = (
     ),
 )
 _CALLS = "admin:invocations_mcptoolinvocation_changelist"
-DEEDS: tuple[Deed, ...] = (
-    Deed(
+_CORE: tuple[PaletteAction, ...] = (
+    PaletteAction(
         _("Show failed calls"),
         "error",
         _CALLS,
@@ -144,78 +130,71 @@ DEEDS: tuple[Deed, ...] = (
         _("errors"),
         "?status__exact=error",
     ),
-    Deed(
+    PaletteAction(
         _("Add a connection"),
         "add_link",
         "admin:tools_catalog_mcpconnection_add",
         ("tools_catalog.add_mcpconnection",),
         _("new upstream server"),
     ),
-    Deed(
-        _("Paste and connect"),
-        "content_paste",
-        "admin:connection_import",
-        rights.NEEDED,
-        _("address command configuration"),
-    ),
-    Deed(_("Choose a known server"), "menu_book", "admin:connection_known", rights.NEEDED, _("new connection")),
-    Deed(
-        _("Import the description of an API"), "upload_file", "admin:service_import", imports.NEEDED, "OpenAPI Postman"
-    ),
-    Deed(
+    PaletteAction(
         _("Add a tool"),
         "add_box",
         "admin:tools_catalog_mcptooldefinition_add",
         ("tools_catalog.add_mcptooldefinition",),
         _("new"),
     ),
-    Deed(
+    PaletteAction(
         _("Catalogue as a file"),
         "file_save",
         "admin:catalogue_bundle",
         ("tools_catalog.view_mcptooldefinition",),
-        _("bundle export import"),
+        _("bundle export import backup restore"),
     ),
-    Deed(
-        _("Make an API key"),
+    PaletteAction(
+        _("Create an API key"),
         "key",
         "admin:sessions_app_apikey_add",
         ("sessions_app.add_apikey",),
         _("new token access"),
     ),
-    Deed(_("Invite somebody"), "mail", "admin:login_invitation_add", ("login.add_invitation",), _("new person user")),
-    Deed(_("Add a person"), "person_add", "admin:auth_user_add", ("auth.add_user",), _("new user account")),
-    Deed(
-        _("Add a rule about calls"),
+    PaletteAction(_("Add a person"), "person_add", "admin:auth_user_add", ("auth.add_user",), _("new user account")),
+    PaletteAction(
+        _("Add a call rule"),
         "policy",
         "admin:tools_catalog_mcppolicyrule_add",
         ("tools_catalog.add_mcppolicyrule",),
         _("new policy deny ask allow"),
     ),
-    Deed(
-        _("Try rules about calls"),
+    PaletteAction(
+        _("Test call rules"),
         "science",
         "admin:policy_bench",
         ("tools_catalog.view_mcppolicyrule",),
         _("test bench policy"),
     ),
-    Deed(
-        _("Verify the audit"),
+    PaletteAction(
+        _("Verify the audit log"),
         "fact_check",
         "admin:audit_integrity",
         ("invocations.view_auditblock",),
         _("integrity proof"),
     ),
-    Deed(_("Usage of the chat"), "bar_chart", "admin:chat_usage", ("chat.view_query",), _("tokens")),
-    Deed(_("My access"), "badge", "my-access", (), _("own keys clients account")),
-    Deed(_("Change my password"), "password", "admin:password_change", (), _("own login")),
-    Deed(_("Keyboard"), "keyboard", "#hub-keys", (), _("keys shortcuts help")),
+    PaletteAction(
+        _("My access"),
+        "badge",
+        "my-access",
+        (),
+        _("own keys clients account profile logout log out sign out theme language tools"),
+    ),
+    PaletteAction(_("Change my password"), "password", "admin:password_change", (), _("own login reset")),
+    PaletteAction(_("Keyboard"), "keyboard", "#hub-keys", (), _("keys shortcuts help hotkeys")),
 )
 
 
 @require_safe
 def find_view(request: HttpRequest) -> HttpResponse:
-    """Give what the words of `q` find, in groups; without words the pages and deeds."""
+    """Return the matches of the words of `q`, in groups; without words the pages and actions."""
     sought = request.GET.get("q", "").replace("\0", "").strip()[:MOST_CHARACTERS]
     words = sought.split()[:_MOST_WORDS]
     groups, is_whole = _of_the_console(request, words), True
@@ -228,20 +207,20 @@ def find_view(request: HttpRequest) -> HttpResponse:
             is_whole = False
         if len(words) == 1 and request.user.has_perm("invocations.view_mcptoolinvocation"):
             link = f"{reverse(_CALLS)}?{urlencode({'q': sought})}"
-            about = _t("by the id of a call, a request, a session or a trace")
+            about = _t("by call, request, session or trace ID")
             groups.append(
                 (
                     _t("Search"),
                     [
                         PaletteFinding(
-                            _t("Calls with the id %(id)s") % {"id": clipped(sought, 40)}, about, link, "search"
+                            _t("Calls with the ID %(id)s") % {"id": clipped(sought, 40)}, about, link, "search"
                         )
                     ],
                 )
             )
     answer = {
         "groups": [{"title": str(title), "items": [vars(each) for each in found]} for title, found in groups if found],
-        "note": "" if is_whole else _t("The search took too long. Write more of the name."),
+        "note": "" if is_whole else _t("The search took too long. Enter more of the name."),
     }
     return JsonResponse(answer, headers={"Cache-Control": "no-store"})
 
@@ -254,14 +233,27 @@ def _of_the_console(request: HttpRequest, words: list[str]) -> _Groups:
         PaletteFinding(str(tab.title), str(area.title), tab.link, tab.icon)
         for area in navigation.seen(request)
         for tab in area.tabs
-        if _holds_all(words, tab.title, area.title)
+        if _calls_it(words, tab.title, area.title, tab.words)
     ]
     deeds = [
-        PaletteFinding(str(deed.title), "", deed.link, deed.icon)
-        for deed in DEEDS
-        if request.user.has_perms(deed.permissions) and _holds_all(words, deed.title, deed.words)
+        PaletteFinding(str(deed.title), "", _link_of(deed), deed.icon)
+        for deed in (*_CORE, *declared(PaletteAction))
+        if request.user.has_perms(deed.permissions) and _calls_it(words, deed.title, deed.words)
     ]
-    return [(_t("Go to"), pages), (_t("Do"), deeds)]
+    return [(_t("Go to"), pages), (_t("Actions"), deeds)]
+
+
+def _link_of(action: PaletteAction) -> str:
+    return action.page if action.page.startswith("#") else reverse(action.page) + action.query
+
+
+def _calls_it(words: list[str], *texts: _Words) -> bool:
+    """Return whether all words are in the texts, in whichever of the hub's languages."""
+    found = list(texts)
+    for language, _name in settings.LANGUAGES if words else ():
+        with translation.override(language):
+            found += [str(text) for text in texts]
+    return _holds_all(words, *found)
 
 
 def _holds_all(words: list[str], *texts: _Words) -> bool:
@@ -298,7 +290,7 @@ def _sessions(sought: str, words: list[str]) -> list[PaletteFinding]:
 
 
 def _calls(sought: str) -> list[PaletteFinding]:
-    """Give the call of an id, or of a number in the sequence."""
+    """Return the call of an id, or of a number in the sequence."""
     by_id = Q(invocation_id=sought)
     number = sought.removeprefix("#")
     if number.isascii() and number.isdecimal() and len(number) <= 18:

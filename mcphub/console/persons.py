@@ -1,6 +1,6 @@
-"""The page of a person, for operators: what they are here, what is let in and open in their name, and the end of it.
+"""The page of a person, for operators: their role, their authorized apps and open logins, and the end of these.
 
-It takes the place of Django's form, whose flags and lists of permissions say the same thing in four places.
+It replaces Django's form, whose flags and lists of permissions repeat each other in four places.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from invocations.models import McpToolInvocation
+from mcphub import ending
+from mcphub.ending import is_last_superuser
+from mcphub.features.signin import clients
+from mcphub.features.signin.models import Consent
 from mcphub.groups import ROLES
-from mcphub.signin import clients, ending
-from mcphub.signin.ending import is_last_superuser
-from mcphub.signin.models import Consent
 from sessions_app.admin.people import PersonAdmin
 from sessions_app.keys.making import groups_beyond
 from sessions_app.kit.admin.base import detail_action, mark, moment, row_of
@@ -45,12 +46,12 @@ _MOST = 20
 
 
 def _console_groups() -> QuerySet[Group]:
-    """Give the groups that open the console: the roles that ship, and others with permissions of their own."""
+    """Return the groups that open the console: the roles that ship, and others with permissions of their own."""
     return Group.objects.filter(permissions__isnull=False).distinct().order_by("name")
 
 
 def role_of(person: User) -> str:
-    """Give the one role that a person has: the number of a group, or one of the words above."""
+    """Return the one role that a person has: the number of a group, or one of the words above."""
     if person.is_superuser:
         return SUPERUSER
     roles = [str(pk) for pk in _console_groups().filter(user=person).values_list("pk", flat=True)]
@@ -64,23 +65,23 @@ def shown_role(person: User) -> str:
     if role in (NOBODY, SUPERUSER):
         return str(_t("Superuser") if role == SUPERUSER else _t("No console"))
     names = ", ".join(_console_groups().filter(user=person).values_list("name", flat=True))
-    return names or str(_t("Rights of their own"))
+    return names or str(_t("Custom permissions"))
 
 
 class PersonForm(_Form):  # type: ignore[type-arg, unused-ignore]
-    """Who a person is, their role in the console, and the groups whose tools they may use."""
+    """A person, their console role, and their tool groups."""
 
     role = forms.ChoiceField(
-        label=_("Role in the console"),
+        label=_("Console role"),
         widget=UnfoldAdminSelectWidget,
-        help_text=_("What the person may see and change here. Clients that the person lets in need no role."),
+        help_text=_("The person's rights in the console. Apps that the person authorizes need no role."),
     )
     tool_groups = forms.ModelMultipleChoiceField(
-        label=_("Groups of tools"),
+        label=_("Tool groups"),
         queryset=Group.objects.none(),
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=_("The person, and whatever acts in their name, may use the tools of these groups."),
+        help_text=_("The person, and everything that acts in their name, can use the tools of these groups."),
     )
     editor: Any = None
 
@@ -101,7 +102,7 @@ class PersonForm(_Form):  # type: ignore[type-arg, unused-ignore]
         if self.editor.is_superuser or person.is_superuser:
             choices.append((SUPERUSER, _("Superuser: everything")))
         if role.initial == AS_IT_IS:
-            choices.insert(0, (AS_IT_IS, _t("As it is: %(role)s") % {"role": shown_role(person)}))
+            choices.insert(0, (AS_IT_IS, _t("Keep as is: %(role)s") % {"role": shown_role(person)}))
         role.choices = choices
 
     def clean(self) -> dict[str, Any]:
@@ -113,10 +114,10 @@ class PersonForm(_Form):  # type: ignore[type-arg, unused-ignore]
         wanted = set(cleaned["tool_groups"]) | _role_groups(role, had)
         if beyond := groups_beyond(self.editor, wanted - had):
             names = ", ".join(sorted(group.name for group in beyond))
-            words = _t("You may not hand out %(groups)s: you are in no such group. Ask a superuser.")
+            words = _t("You can't assign %(groups)s: you are not a member. Ask a superuser.")
             self.add_error("role" if role.isdecimal() else "tool_groups", words % {"groups": names})
         if self.instance.is_superuser and role != SUPERUSER and is_last_superuser(self.instance):
-            self.add_error("role", _t("This is the last superuser who can log in. Make another one first."))
+            self.add_error("role", _t("This is the last superuser who can log in. Create another one first."))
         return cleaned
 
 
@@ -132,7 +133,7 @@ def _in_order(group: Group) -> tuple[int, str]:
     return (known.index(group.name) if group.name in known else len(known), group.name)
 
 
-_LOGGED_IN, _JOINED = moment("last_login", _("last login")), moment("date_joined", _("made"))
+_LOGGED_IN, _JOINED = moment("last_login", _("last login")), moment("date_joined", _("created"))
 
 admin.site.unregister(User)
 
@@ -145,7 +146,7 @@ class PersonPage(PersonAdmin):
     list_select_related = ()
     fieldsets = (
         (None, {"fields": ["username", "state", "first_name", "last_name", "email", "password"]}),
-        (_("Rights"), {"fields": ["role", "tool_groups"]}),
+        (_("Permissions"), {"fields": ["role", "tool_groups"]}),
         (_("Times"), {"fields": [_LOGGED_IN, _JOINED]}),
     )
     readonly_fields = ("state", "directory", _LOGGED_IN, _JOINED)
@@ -159,22 +160,22 @@ class PersonPage(PersonAdmin):
     def state(self, person: User) -> SafeString:
         return mark("good", _("Active")) if person.is_active else mark("off", _("Disabled"))
 
-    @admin.display(description=_("Role in the console"))
+    @admin.display(description=_("Console role"))
     def role(self, person: User) -> str:
         return shown_role(person)
 
-    @admin.display(description=_("Groups of tools"))
+    @admin.display(description=_("Tool groups"))
     def tool_groups(self, person: User) -> str:
         names = person.groups.filter(permissions=None).values_list("name", flat=True)
         return ", ".join(names) or "-"
 
-    @admin.display(description=_("kept by"))
+    @admin.display(description=_("managed by"))
     def directory(self, person: User) -> str:
         kept: Any = person  # of an app above: its relation is no member that types know
         return cell(_t("The directory, as %(id)s") % {"id": kept.provisioned.external_id or "-"})
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Say where a directory keeps the account: it writes over what is changed here."""
+        """Note that a directory manages the account: it overwrites changes made here."""
         shown = list(super().get_fieldsets(request, obj))
         if getattr(obj, "provisioned", None) is not None:
             (title, options), *rest = shown
@@ -220,8 +221,8 @@ class PersonPage(PersonAdmin):
     @detail_action(description=_("Disable"), permissions=["disable"], icon="person_off")
     def disable(self, request: HttpRequest, object_id: str) -> HttpResponse:
         words = _t(
-            "The person can log in no more. Their keys, tokens and logins are revoked for good, and their sessions, "
-            "streams and running calls end at once. What is on record stays."
+            "The person can no longer log in. Their keys, tokens and logins are revoked permanently, and "
+            "their sessions, streams and running calls end immediately. Records remain."
         )
         return self._deed(request, object_id, _t("Disable this person?"), words, _t("Disable"), is_active=False)
 
@@ -233,8 +234,8 @@ class PersonPage(PersonAdmin):
     @detail_action(description=_("End all access"), permissions=["end"], icon="logout", url_path="end-all")
     def end_all(self, request: HttpRequest, object_id: str) -> HttpResponse:
         words = _t(
-            "Their keys, tokens and logins are revoked for good, and their sessions, streams and running calls end at "
-            "once. The person can log in again, and let clients in again."
+            "Their keys, tokens and logins are revoked permanently, and their sessions, streams and running "
+            "calls end immediately. The person can log in and authorize clients again."
         )
         return self._deed(request, object_id, _t("End all access of this person?"), words, _t("End all access"))
 

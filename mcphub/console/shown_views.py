@@ -1,8 +1,8 @@
 """A tool's view (MCP Apps) beside a call that a person tries: the page of an upstream, in a frame without an origin.
 
-The page comes as a document of its own, under a policy that puts it into a sandbox: it has no origin, so it reads
-nothing of the console, carries no cookies, and reaches only what its server declared (SEP-1865, sandbox). What it wants
-it asks of the console's script by messages, and that asks here.
+The page is a document of its own, sandboxed by its policy: it has no origin, so it reads nothing of the console,
+carries no cookies, and reaches only the hosts that its server declared (SEP-1865, sandbox). It sends requests to the
+console's script as messages, and the script sends them here.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from sessions_app.protocol.errors import (
     ToolNotFound,
 )
 from sessions_app.protocol.json import Json
+from tools_catalog.catalog.offers import OfferedResource
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.models import McpToolDefinition
 
@@ -46,25 +47,25 @@ if TYPE_CHECKING:
     from mcphub.process.runtime import Hub
 
 _MOST_BYTES: Final = 256 * 1024
-"""Of what a view asks for at once."""
+"""Of one request of a view."""
 _MOST_SOURCES: Final = 20
 """Of a kind that a view may name."""
 _SOURCE: Final = re.compile(r"(https|wss)://(\*\.)?([a-z0-9-]+\.)+[a-z][a-z0-9-]*(:\d{1,5})?", re.IGNORECASE)
-"""A host by its name: a browser must not be led to addresses within the network of who looks."""
+"""A host by name: a browser must not be led to addresses within the viewer's network."""
 _SANDBOX: Final = "sandbox allow-scripts allow-forms"
 
 
 @xframe_options_sameorigin
 def document(request: HttpRequest, pk: int) -> HttpResponse:
-    """Give the page of a tool's view, for a frame."""
+    """Return the page of a tool's view, for a frame."""
     tool = _tool(request, pk)
     if request.headers.get("Sec-Fetch-Dest", "iframe") != "iframe":
-        return _words(_("A view is shown within the page that calls its tool."), 400)
+        return _words(_("A view appears on the page that calls its tool."), 400)
     view = mcp_apps.view_of(tool.meta)
     if not view:
         return _words(_("The tool has no view."), 404)
     try:
-        read = async_to_sync(_read)(caller_of(request.user), view)
+        read = async_to_sync(_read)(caller_of(request.user), view, tool.workspace_id)
         page, meta = _page(read)
     except HubError as error:
         return _words(visible(error), 404)
@@ -74,13 +75,14 @@ def document(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def asked(request: HttpRequest, pk: int) -> HttpResponse:
-    """Answer what a view asks for: `{method, params, agreed}`, with `{result}`, `{error}`, or with `{asks}` where the
-    person has to agree first."""
+    """Answer a view's request `{method, params, agreed}` with `{result}`, `{error}`, or `{asks}` if the person has to
+    agree first.
+    """
     tool = _tool(request, pk)
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     if len(request.body) > _MOST_BYTES:
-        return JsonResponse(_error(_("The view asks for more than the hub takes at once.")))
+        return JsonResponse(_error(_("The view requested more than the hub allows at once.")))
     try:
         message = json.loads(request.body)
         if not isinstance(message, dict) or not isinstance(message.get("params"), dict):
@@ -92,7 +94,7 @@ def asked(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def policy(declared: Json) -> str:
-    """Give the content security policy of a view, with what its server declared and browsers may be led to."""
+    """Return the content security policy of a view: the hosts that its server declared and browsers may be led to."""
     csp = declared if isinstance(declared, dict) else {}
     resources, connects, frames, bases = (
         sources(csp.get(name)) for name in ("resourceDomains", "connectDomains", "frameDomains", "baseUriDomains")
@@ -115,7 +117,7 @@ def policy(declared: Json) -> str:
 
 
 def sources(named: Json) -> list[str]:
-    """Give the sources of a list that a policy may name: hosts by their names, over TLS."""
+    """Return the sources of a list that a policy may name: hosts by their names, over TLS."""
     found = named if isinstance(named, list) else []
     return [each for each in found if isinstance(each, str) and _SOURCE.fullmatch(each)][:_MOST_SOURCES]
 
@@ -127,7 +129,7 @@ def _tool(request: HttpRequest, pk: int) -> McpToolDefinition:
 
 
 def _page(read: Mapping[str, Json]) -> tuple[str, Mapping[str, Json]]:
-    """Give the HTML of a view and its `_meta.ui`. Raises ResultInvalid for what is no view."""
+    """Return the HTML of a view and its `_meta.ui`. Raises ResultInvalid if it is not a view."""
     part: Any = next(iter(read["contents"]), None)
     if not isinstance(part, dict) or str(part.get("mimeType", "")).replace(" ", "") != mcp_apps.MIME_TYPE:
         raise ResultInvalid(f"The resource is no view: its media type is not {mcp_apps.MIME_TYPE}.")
@@ -151,6 +153,7 @@ async def _answer(caller: Caller, tool_name: str, message: Mapping[str, Json]) -
     if message.get("method") != "tools/call":
         raise InvalidParams("A view may call tools and read resources, nothing else.")
     called = _called(exchange, tool, params.get("name"))
+    called = exchange.configuration.catalog.find(called.name, caller)  # as whoever looks
     arguments = params.get("arguments", {})
     if not called.read_only and message.get("agreed") is not True:
         return {"asks": {"tool": called.name, "arguments": pretty(arguments)}}
@@ -159,16 +162,41 @@ async def _answer(caller: Caller, tool_name: str, message: Mapping[str, Json]) -
 
 
 def _called(exchange: CallExchange, shown: Tool, name: Json) -> Tool:
-    """Give the tool that a view means: one of its own server, by its name there or here (SEP-1865, visibility)."""
-    catalog, caller = exchange.configuration.catalog, exchange.source.caller
-    for tool in catalog.tools.values():
-        if tool.connection == shown.connection and name in (tool.name, tool.upstream_name) and tool.is_for_views:
-            return catalog.find(tool.name, caller)
-    raise ToolNotFound(f"The view's server has no tool {str(name)[:100]!r} that a view may call.", tool=str(name)[:100])
+    """Return the tool that a view means, among its companions, by its name there or here."""
+    for tool in companions(exchange.configuration.catalog.tools.values(), shown):
+        if name in (tool.name, tool.upstream_name):
+            return tool
+    raise ToolNotFound(f"The view may call no tool {str(name)[:100]!r}.", tool=str(name)[:100])
 
 
-async def _read(caller: Caller, uri: str) -> dict[str, Json]:
+def companions(tools: Iterable[Tool], shown: Tool) -> list[Tool]:
+    """Return the tools that the view of a tool may call: those of its own server, or of the hub's own those that name
+    the same view (SEP-1865, visibility). None belongs to another workspace, or is kept from somebody who sees the tool:
+    a view does no more than the least of who wrote it and who looks.
+    """
+    view = mcp_apps.view_of(shown.definition.get("_meta"))
+    return [
+        tool
+        for tool in tools
+        if tool.connection == shown.connection
+        and tool.is_for_views
+        and tool.owner == shown.owner
+        and (tool.connection is not None or tool.name == shown.name or _names_view(tool, view))
+        and (not tool.groups or (shown.groups and shown.groups <= tool.groups))
+    ]
+
+
+def _names_view(tool: Tool, view: str) -> bool:
+    return bool(view) and mcp_apps.view_of(tool.definition.get("_meta")) == view
+
+
+async def _read(caller: Caller, uri: str, workspace: int | None) -> dict[str, Json]:
+    """Read the page of a view for a tool of a workspace: one of another workspace is none of its."""
     exchange, hub = await exchange_of(caller)
+    found = exchange.configuration.resources.find(uri, caller)
+    owner = found[0].workspace if found is not None else None
+    if owner is not None and owner.key != workspace:
+        raise ResourceNotFound(uri, INVALID_PARAMS)
     return await _reading(exchange, hub, uri)
 
 
@@ -179,9 +207,16 @@ async def _read_for(exchange: CallExchange, hub: Hub, shown: Tool, uri: Json) ->
     caller, resources = exchange.source.caller, exchange.configuration.resources
     for each in _names(uri, shown.connection):
         found = resources.find(each, caller)
-        if found is not None and found[0].connection == shown.connection:
+        if found is not None and _is_read_by(found[0], shown):
             return await _reading(exchange, hub, each)
     raise ResourceNotFound(uri, INVALID_PARAMS)
+
+
+def _is_read_by(resource: OfferedResource, shown: Tool) -> bool:
+    """Return whether the view of a tool may read a resource: of its own server, or of the hub's own the view itself."""
+    if resource.connection != shown.connection:
+        return False
+    return resource.connection is not None or resource.uri == mcp_apps.view_of(shown.definition.get("_meta"))
 
 
 def _names(uri: str, connection: str | None) -> Iterable[str]:
@@ -189,7 +224,9 @@ def _names(uri: str, connection: str | None) -> Iterable[str]:
 
 
 async def _reading(exchange: CallExchange, hub: Hub, uri: str) -> dict[str, Json]:
-    """Read a resource as clients do, with a row in the audit; give `{contents, ui}`, with what its list says of it."""
+    """Read a resource as clients do, with a row in the audit; return `{contents, ui}`, including its entry in the
+    list.
+    """
 
     def find() -> Reading:
         found = exchange.configuration.resources.find(uri, exchange.source.caller)

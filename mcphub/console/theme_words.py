@@ -1,6 +1,7 @@
 """Words of the admin's theme, which ships no Russian: named here so that the hub's own catalogue holds them.
 
-Nothing imports this module; `makemessages` reads it. Only what the hub's pages show and Django does not say already.
+Nothing imports this module; `makemessages` reads it. Only strings on the hub's pages that Django does not translate
+already.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ WORDS = (
 
 
 def results(counter: int, time: str) -> str:
-    """Give what the theme's search says, in the very spaces in which its page says it."""
+    """Return the text of the theme's search, with the exact whitespace of its page."""
     return ngettext(
         "\n                Found %(counter)s result in %(time)s seconds\n            ",
         "\n                Found %(counter)s results in %(time)s seconds\n            ",

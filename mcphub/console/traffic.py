@@ -1,4 +1,4 @@
-"""The map of the overview: who calls, the hub, and what the hub calls, each with its traffic and its state."""
+"""The map of the overview: callers, the hub, and its backends, each with traffic and state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_CALLERS, MOST_NAMED, MOST_UPSTREAMS = 6, 8, 8
 _MOST_TOOLS = 400
-"""Called tools whose connection is looked up: those with the most calls."""
+"""Called tools with a looked-up connection: those with the most calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +50,13 @@ class TrafficMap:
     more_upstreams: int
     """Connections that are not shown: those with errors and those with traffic are shown first."""
     own: TrafficEnd | None
-    """What the hub runs itself: Python functions and HTTP."""
+    """The hub's own backends: Python functions and HTTP."""
 
 
 def drawn(
     request: HttpRequest, found: Overview, connections: list[McpConnection], names: Mapping[str, str]
 ) -> TrafficMap:
-    """Give the map of a time; `connections` are the enabled ones, with their status; `names` those of callers."""
+    """Return the map of a time; `connections` are the enabled ones, with their status; `names` those of callers."""
     callers = sorted(found.counts(CALLER).items(), key=lambda each: (-each[1].calls, each[0]))
     by_upstream, own = _by_upstream(found)
     ranked = sorted(connections, key=lambda row: (row.status != McpConnection.Status.ERROR, -_calls(by_upstream, row)))
@@ -77,16 +77,16 @@ def drawn(
 
 
 def names_of_callers(found: Overview, others: Sequence[str] = ()) -> Mapping[str, str]:
-    """Give what the busiest callers are called, of as many as the map and the table show, and some others.
+    """Return the names of the busiest callers, as many as map and table show, and some more.
 
-    One statement. What is gone has no name.
+    One statement. Deleted ones have no name.
     """
     callers = sorted(found.counts(CALLER).items(), key=lambda each: (-each[1].calls, each[0]))
     return usage.labels_of([*(name for name, _tally in callers[:MOST_NAMED]), *others])
 
 
 def _by_upstream(found: Overview) -> tuple[dict[int, Tally], Tally]:
-    """Give the calls of each connection by its key, and those of tools that belong to none."""
+    """Return the calls of each connection by its key, and those of tools that belong to none."""
     tools = sorted(found.counts(TOOL).items(), key=lambda each: -each[1].calls)[:_MOST_TOOLS]
     rows = McpUpstreamTool.objects.filter(tool__name__in=[name for name, _tally in tools])
     connection_of = dict(rows.values_list("tool__name", "connection_id"))

@@ -1,4 +1,4 @@
-"""Who calls where a person tries a tool in the console."""
+"""The caller of a tool that a person tries in the console."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLIENT = "MCP Hub admin"
 
 
 async def exchange_of(caller: Caller) -> tuple[CallExchange, Hub]:
-    """Give the exchange of a call that a person makes in the console, and the hub of this process."""
+    """Return the exchange of a call that a person makes in the console, and the hub of this process."""
     from mcphub.process import runtime
 
     hub = await runtime.ensure()

@@ -1,4 +1,4 @@
-"""The page that makes a real call of a tool as the person who is logged in, by `call_tool`."""
+"""The page that makes a real call of a tool as the logged-in person, by `call_tool`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from django.utils.translation import gettext as _
 
 from invocations.exchange import CallRequest
 from invocations.models import McpToolInvocation
-from mcphub import policy
+from mcphub import content_security
+from mcphub.console.shown_views import companions
 from mcphub.console.trying import PERMISSION, exchange_of
 from mcphub.console.tryit_form import form_for
+from mcphub.process import runtime
 from sessions_app.caller import Caller, caller_of
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import INLINE_CHARACTERS, pretty, visible
 from sessions_app.protocol import json, mcp_apps
 from sessions_app.protocol.errors import HubError
 from sessions_app.protocol.json import Json
-from tools_catalog.catalog.snapshot import definition_of
 from tools_catalog.models import McpToolDefinition
+from tools_catalog.models.ruled import definition_of
 
 _LONGEST_SHOWN = 1_000_000
 """Characters of a result that a view is given."""
@@ -82,6 +84,7 @@ def try_view(request: HttpRequest, pk: int) -> HttpResponse:
         "arguments": None if arguments is None else pretty(arguments),
         "row": row,
         "view": view,
+        "view_calls": view and _companions(tool.name),
         "view_uri": view and visible(mcp_apps.view_of(tool.meta), one_line=True),
         "row_link": row
         and request.user.has_perm("invocations.view_mcptoolinvocation")
@@ -90,14 +93,14 @@ def try_view(request: HttpRequest, pk: int) -> HttpResponse:
     }
     response = TemplateResponse(request, "admin/hub/try.html", context)
     if view is not None:
-        response.headers["Content-Security-Policy"] = policy.WITH_FRAME
+        response.headers["Content-Security-Policy"] = content_security.WITH_FRAME
     return response
 
 
 def _view(
     tool: McpToolDefinition, answer: TriedCall | None, arguments: dict[str, Json] | None
 ) -> dict[str, Json] | None:
-    """Give what the script of a tool's view needs to know of the call; None where the tool has none."""
+    """Return the facts about the call for the script of a tool's view; None without a view."""
     if answer is None or answer.wire is None or not mcp_apps.view_of(tool.meta):
         return None
     return {
@@ -108,6 +111,14 @@ def _view(
         "asked": reverse("tool_view_asked", args=[tool.pk]),
         "language": get_language() or "en",
     }
+
+
+def _companions(name: str) -> list[str]:
+    """Return the names of the tools that the view of a tool may call."""
+    hub = runtime.current()
+    tools = hub.configuration.catalog.tools if hub is not None else {}
+    shown = tools.get(name)
+    return [] if shown is None else [visible(each.name) for each in companions(tools.values(), shown)]
 
 
 async def _call(caller: Caller, name: str, arguments: dict[str, Json]) -> TriedCall:

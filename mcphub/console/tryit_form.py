@@ -32,7 +32,7 @@ class TryForm(forms.Form):
     """Field -> property."""
 
     def arguments(self) -> dict[str, Json]:
-        """Give what is sent: what was left empty is absent."""
+        """Return the arguments to send: empty fields are absent."""
         sent = dict(self.cleaned_data.get(_REST) or {})
         for field, name in self.names.items():
             value = self.cleaned_data.get(field, _UNSENT)
@@ -50,7 +50,7 @@ class TryForm(forms.Form):
                 cleaned.pop(field, None)
         rest = cleaned.get(_REST)
         if rest is not None and not isinstance(rest, dict):
-            self.add_error(_REST, ValidationError(_("Write one JSON object here.")))
+            self.add_error(_REST, ValidationError(_("Enter one JSON object.")))
         return cleaned
 
 
@@ -69,7 +69,7 @@ class _Choice(forms.TypedChoiceField):
 
 
 class _Text(forms.CharField):
-    """A required text may be empty: whether that is valid, the tool's schema says."""
+    """A required text may be empty: the tool's schema decides whether that is valid."""
 
     def validate(self, value: object) -> None:
         return None
@@ -80,7 +80,7 @@ class _JsonArguments(forms.IntegerField):
 
 
 def form_for(schema: Mapping[str, Json], data: object = None) -> TryForm:
-    """Give the form for a tool's input schema, filled with `data` where it was sent."""
+    """Return the form for a tool's input schema, filled with `data` where it was sent."""
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
     required = schema.get("required")
@@ -92,7 +92,7 @@ def form_for(schema: Mapping[str, Json], data: object = None) -> TryForm:
         names[f"argument_{number}"] = name
     if _admits_more(schema, properties):
         fields[_REST] = JSONFormField(
-            label=_("Further arguments, as a JSON object"), required=False, widget=JSONEditor({"rows": 5})
+            label=_("More arguments, as a JSON object"), required=False, widget=JSONEditor({"rows": 5})
         )
     form = type("ToolForm", (TryForm,), {**fields, "names": names})(data)
     return cast(TryForm, form)
@@ -106,7 +106,7 @@ def _admits_more(schema: Mapping[str, Json], properties: Mapping[str, Json]) -> 
 
 
 def _resolved(described: Json, root: Mapping[str, Json]) -> dict[str, Json]:
-    """Follow one local reference and take the one alternative beside null; what is more stays JSON text."""
+    """Follow one local reference and take the one alternative beside null; more complex schemas stay JSON text."""
     found: dict[str, Json] = described if isinstance(described, dict) else {}
     for key in ("anyOf", "oneOf"):
         options = found.get(key)

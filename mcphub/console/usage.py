@@ -1,4 +1,4 @@
-"""The pages that show how one tool, or one key, is used: charts with their tables, and who or what it was."""
+"""The pages about the usage of one tool or one key: charts with their tables, and its callers or tools."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tool_view(request: HttpRequest, pk: int) -> HttpResponse:
         raise PermissionDenied
     tool = get_object_or_404(McpToolDefinition, pk=pk)
     title = _("Calls of %(name)s") % {"name": clipped(tool.name, 64)}
-    wanted = [("principal", _("Who called it")), ("error_code", _("Its errors"))]
+    wanted = [("principal", _("Callers")), ("error_code", _("Its errors"))]
     return _page(request, tool, title, TOOL, tool.name, ("tool_name", tool.name), wanted)
 
 
@@ -44,7 +44,7 @@ def key_view(request: HttpRequest, pk: int) -> HttpResponse:
     principal = key.principal
     title = _("Calls with the key %(name)s") % {"name": clipped(key.name, 64)}
     if key.owner is not None:
-        title = _("Calls of %(person)s, with this key and in every other way") % {"person": clipped(key.owner, 64)}
+        title = _("Calls of %(person)s, with this key and otherwise") % {"person": clipped(key.owner, 64)}
     wanted = [("tool_name", _("Tools that it called")), ("error_code", _("Its errors"))]
     return _page(request, key, title, CALLER, principal, ("principal", principal), wanted)
 

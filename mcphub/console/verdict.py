@@ -1,4 +1,4 @@
-"""What the head of every page says about the audit, and what the overview and the page of integrity explain."""
+"""The audit verdict at the head of every page, and its explanation on the overview and the page of integrity."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ class ShownVerdict:
     verified_at: datetime | None
     size: int
     every_seconds: float
+    is_alone: bool
+    """Nothing outside would show that the host's owner rewrote the log."""
 
 
 def shown(request: HttpRequest) -> dict[str, object]:
-    """Give pages the verdict of the last verification, from this process's memory: it costs no statement."""
+    """Return pages the verdict of the last verification, from this process's memory: it costs no statement."""
     return {"audit_verdict": SimpleLazyObject(lambda: _verdict(request))}
 
 
 def _verdict(request: HttpRequest) -> ShownVerdict:
     found = service.standing()
     if found.alarm:
-        state, icon, words = "bad", "gpp_bad", _("Audit: alarm")
+        state, icon, words = "bad", "gpp_bad", _("Audit log: alarm")
     elif found.verdict is None:
-        state, icon, words = "off", "shield", _("The audit has not been verified yet")
+        state, icon, words = "off", "shield", _("The audit log has not been verified yet")
     else:
-        state, icon, words = "good", "verified_user", _("The audit was as it was sealed at the last verification")
+        state, icon, words = "good", "verified_user", _("Audit log verified: no tampering found")
     return ShownVerdict(
         state,
         icon,
@@ -51,11 +53,12 @@ def _verdict(request: HttpRequest) -> ShownVerdict:
         found.verdict.verified_at if found.verdict else None,
         found.verdict.size if found.verdict else 0,
         settings.MCPHUB_VERIFY_SECONDS,
+        not found.is_witnessed,
     )
 
 
 def _explained(request: HttpRequest) -> str:
-    """Give the page of integrity to who may see it, and the overview's section to others."""
+    """Return the page of integrity if the person may see it, else the overview's section."""
     if request.user.has_perm("invocations.view_auditblock"):
         return reverse("admin:audit_integrity")
     return reverse("admin:index") + "#hub-verdict"

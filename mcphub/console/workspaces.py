@@ -27,7 +27,7 @@ def choose_view(request: HttpRequest) -> HttpResponse:
         if found is None and (wanted or not is_of_hub):
             raise Http404
         acting.choose(request, found)
-        words = _("You act in the workspace %(name)s.") if found is not None else _("You act in the whole hub.")
+        words = _("You are in the workspace %(name)s.") if found is not None else _("You are in the whole hub.")
         messages.success(request, words % {"name": found})
         return redirect("admin:index")
     context = {

@@ -24,7 +24,7 @@ def remember(public_url: str) -> None:
 
 
 def public_url() -> str:
-    """Give MCPHUB_PUBLIC_URL, else where this data directory's hub was last started; no slash at its end."""
+    """Return MCPHUB_PUBLIC_URL, else where this data directory's hub was last started; no slash at its end."""
     url = env.text("MCPHUB_PUBLIC_URL")
     if not url:
         with contextlib.suppress(OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""The time that a request's body may take to arrive. One task watches all bodies: docs/decisions.md, A10."""
+"""The time that a request's body may take to arrive. One task watches all bodies: docs/develop/decisions.md, A10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transport that joins the writes of one turn of the event loop: docs/decisions.md, A20.
+"""A transport that joins the writes of one turn of the event loop: docs/develop/decisions.md, A20.
 
 The gain is modest: 6 to 13 % more calls a second in paired runs, and runs differ by about as much. It saves system
 calls and nothing else, so it can go when uvicorn joins head and body by itself.
@@ -11,7 +11,7 @@ import asyncio
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _MOST_BYTES = 64 * 1024
-"""What waits beyond it is written at once, so that an endless writer notices a client that does not read."""
+"""Data beyond it is written at once, so that an endless writer notices a client that does not read."""
 
 
 class CoalescingTransport:

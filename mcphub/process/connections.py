@@ -1,4 +1,4 @@
-"""The connections of this process, and what each may send before a request has begun.
+"""The connections of this process, and bounds on their data before a request begins.
 
 uvicorn's parser takes heads of any size at any pace, and uvicorn any number of connections. Here a head has bounds in
 bytes, lines and time, and connections have bounds together and by address. At a bound the connection that has waited
@@ -56,7 +56,7 @@ class Connections:
         self._waiting: dict[HubProtocol, None] = {}
         """Those without a request under way, the longest first."""
         self._ended: Counter[str] = Counter()
-        """Connections of an address that went, or were not taken, since the log told of them."""
+        """Connections per address that ended or were rejected since the last log entry."""
         self._watcher: asyncio.Task[None] | None = None
 
     @classmethod
@@ -162,7 +162,7 @@ class HubProtocol(CoalescingProtocol):
         self._is_refused = False
         self._chunk_bytes = 0
         self._silent_bytes = 0
-        """Received since the head began, or since the last of a body: what the parser may hold."""
+        """Received since the head began, or since the last part of a body: the data the parser may hold."""
 
     def connection_made(self, transport: object) -> None:
         super().connection_made(transport)
@@ -231,7 +231,7 @@ class HubProtocol(CoalescingProtocol):
         self.transport.close()
 
     def end_late(self) -> None:
-        """Close a connection whose next request has not come in time; say so where it had begun."""
+        """Close a connection whose next request is late; respond if it had begun."""
         self._connections.began(self)
         if self._is_in_head:
             self._refuse(HeadTimeout(), 408)
@@ -247,7 +247,7 @@ class HubProtocol(CoalescingProtocol):
         self._refuse(HeadTooLarge(sentence, limit_bytes=most, limit_headers=MOST_HEADERS), 431)
 
     def _refuse(self, error: HubError, status: int) -> None:
-        """Answer what is no request yet, and close."""
+        """Respond before a complete request exists, and close."""
         self._is_refused = True
         self._connections.began(self)
         hub = runtime.current()

@@ -1,4 +1,4 @@
-"""How many files this process may open, and what follows for its connections and streams."""
+"""The number of files this process may open, and the resulting bounds on connections and streams."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def raise_limit() -> None:
 
 
 def most_connections() -> int:
-    """Give how many connections a process takes: the setting, as far as descriptors reach."""
+    """Return how many connections a process takes: the setting, as far as descriptors reach."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted: int = settings.MCPHUB_MAX_CONNECTIONS
     if descriptors == resource.RLIM_INFINITY:
@@ -32,5 +32,5 @@ def most_connections() -> int:
 
 
 def most_streams() -> int:
-    """Give how many listening streams a process takes: the setting, as far as connections reach."""
+    """Return how many listening streams a process takes: the setting, as far as connections reach."""
     return max(1, min(settings.MCPHUB_MAX_STREAMS, int(most_connections() * _STREAMS_SHARE)))

@@ -1,7 +1,7 @@
-"""Places for what Django answers: pages, REST, questions to the audit, exports. Calls have none of them, and go first.
+"""Places for Django's work: pages, REST, audit queries, exports. Calls have none of them, and go first.
 
 Each request that Django answers has a thread, and threads take the interpreter from the event loop, which carries the
-calls. So few are at work at once, callers take turns, and who would wait long is told when to come back.
+calls. Few are at work at once, callers take turns, and a long wait is answered with a retry time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.http import HttpResponse
 
-from mcphub import failing, policy
+from mcphub import content_security, error_pages
 from mcphub.process import runtime
 from sessions_app.kit.addresses import network_of
 from sessions_app.kit.places import NoPlace, Places
@@ -28,7 +28,7 @@ PATIENCE_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 5
 _EXPORT = re.compile(r"/api/audit/export/?|/admin/.+/export/")
 _QUESTION = re.compile(r"/api/(invocations|audit)(/.*)?|/admin/(invocations/.*)?|/admin/.+/calls/")
-"""What is counted and sought in the audit, by GET."""
+"""Counting and searching in the audit, by GET."""
 
 
 class DjangoPlaces:
@@ -53,9 +53,9 @@ class DjangoPlaces:
             async with asyncio.timeout(self._patience_seconds):
                 await places.take(caller)
         except (NoPlace, TimeoutError):
-            refusal = failing.too_busy(scope["path"], retry_after_seconds=_AGAIN_SECONDS)
+            refusal = error_pages.too_busy(scope["path"], retry_after_seconds=_AGAIN_SECONDS)
             refusal["X-Request-Id"] = uuid.uuid4().hex  # what Django's middleware gives to the others
-            refusal["Content-Security-Policy"] = policy.ADMIN
+            refusal["Content-Security-Policy"] = content_security.ADMIN
             await _answer(refusal, send)
             return
         is_held = True
@@ -81,7 +81,7 @@ class DjangoPlaces:
 
 
 def _caller(scope: Any) -> str:
-    """Give whose turn it is: that of a key that opens something, else of an address, as a cookie can be invented."""
+    """Return the caller whose turn it is: that of a valid key, else of an address, as a cookie can be invented."""
     hub = runtime.current()
     if hub is not None:
         for name, value in scope["headers"]:

@@ -1,4 +1,4 @@
-"""What may be wrong with an installation: database, files, network, catalogue, upstreams, keys, processes.
+"""Checks of an installation: database, files, network, catalogue, upstreams, keys, processes.
 
 A check gives its findings; it changes nothing. `mcphub doctor` prints them.
 """
@@ -23,11 +23,13 @@ from django.utils import timezone
 from invocations.ledger import statements
 from invocations.ledger.disk import LOW
 from invocations.recovery import interrupted
-from mcphub import checks
+from mcphub import checks, feature_list
 from mcphub import environment as env
+from mcphub.parts import DoctorCheck
 from mcphub.process import known_data, telemetry
 from sessions_app.kit import replica
 from sessions_app.kit.database import Dedicated, driver
+from sessions_app.kit.features import declared, installed, loaded
 from tools_catalog import bindings
 from tools_catalog.bindings import TOOL, Destination
 
@@ -40,14 +42,14 @@ Level = Literal["wrong", "hint"]
 _UNSEALED_ROWS = 50_000
 """More than a busy hub writes between two rounds of sealing."""
 _NAMED = 3
-"""Of those whom one finding is about; the others are counted."""
+"""Subjects named by one finding; the others are counted."""
 _MOST_BEHIND_SECONDS = 60.0
 _LEAST_FREE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong, or worth knowing, and what to do about it."""
+    """A problem or a note, and the next step."""
 
     level: Level
     what: str
@@ -55,8 +57,9 @@ class Finding:
 
 
 def examine() -> Iterator[tuple[str, list[Finding]]]:
-    """Give each subject with its findings; none means that all is well. Stops early without a database."""
+    """Return each subject with its findings; none means that all is well. Stops early without a database."""
     yield "settings", list(_settings())
+    yield "features", list(_features())
     yield "files", list(_files())
     yield "network", list(_network())
     database = list(_database())
@@ -67,16 +70,14 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
         "durability": _durability,
         "replica for auditors": _replica,
         "audit": _audit,
-        "shipping": _shipping,
         "tools": _tools,
-        "quotas": _quotas,
         "upstreams": _upstreams,
         "history": _history,
         "keys and people": _keys,
         "processes": _processes,
         "traces": _traces,
     }
-    for subject, check in subjects.items():
+    for subject, check in (subjects | {each.subject: loaded(each.check) for each in declared(DoctorCheck)}).items():
         yield subject, list(check())
 
 
@@ -98,6 +99,18 @@ def _settings() -> Iterator[Finding]:
     if settings.MCPHUB_ALLOW_ANONYMOUS:
         yield Finding(
             "hint", "Any program on this machine may call tools without a key.", "Unset MCPHUB_ALLOW_ANONYMOUS."
+        )
+
+
+def _features() -> Iterator[Finding]:
+    """Name the features that are on where some are left out."""
+    on = [config.feature for config in installed()]
+    if len(on) < len(feature_list.known()):
+        off = sorted(set(feature_list.known()) - set(on))
+        yield Finding(
+            "hint",
+            f"Features that are on: {', '.join(on)}. Left out: {', '.join(off)}.",
+            "Unset MCPHUB_FEATURES to have all.",
         )
 
 
@@ -174,7 +187,7 @@ def _files() -> Iterator[Finding]:
 
 
 def _network() -> Iterator[Finding]:
-    host, port = env.text("MCPHUB_HOST", "127.0.0.1"), env.whole("MCPHUB_PORT", 8000, least=1, most=65535)
+    host, port = env.text("MCPHUB_HOST", "127.0.0.1"), env.whole("MCPHUB_PORT", 8000, least=0, most=65535)
     try:
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -190,7 +203,7 @@ def _network() -> Iterator[Finding]:
 
 
 def _hub_answers(host: str, port: int) -> bool:
-    """Whether what has the port is a hub."""
+    """Return whether the program on the port is a hub."""
     try:
         with socket.create_connection((host, port), timeout=2) as line:
             line.sendall(b"GET /live HTTP/1.0\r\nHost: localhost\r\n\r\n")
@@ -289,53 +302,12 @@ def _audit() -> Iterator[Finding]:
         database.close()
 
 
-def _shipping() -> Iterator[Finding]:
-    from invocations.shipping import service
-    from invocations.shipping.models import ShippingTarget
-    from invocations.shipping.targets.kinds import missing
-
-    for row in ShippingTarget.objects.filter(enabled=True):
-        if why := missing(row):
-            yield Finding("wrong", f"The audit is not shipped to {row.name}: {why}", "Or switch the target off.")
-    for lag in service.lags():
-        if lag.is_behind:
-            yield Finding(
-                "wrong",
-                f"{lag.name} is {lag.rows} rows of the audit and {lag.seconds:.0f} s behind. {lag.problem}".rstrip(),
-                f"`mcphub audit ship test {lag.name}` tries it. Retention waits for it: switch it off if it is gone.",
-            )
-
-
-def _quotas() -> Iterator[Finding]:
-    from invocations.models import McpQuota
-    from mcphub.chat.models import ChatModel
-    from mcphub.chat.providers.snapshot import load_prices
-
-    providers = set(McpQuota.objects.filter(enabled=True, unit="money").values_list("provider", flat=True))
-    if not providers:
-        return
-    prices, now = load_prices(), timezone.now().timestamp()
-    models = ChatModel.objects.filter(enabled=True, provider__enabled=True).select_related("provider")
-    without = [
-        row.public_id
-        for row in models
-        if ("" in providers or row.provider.slug in providers) and prices.of(row.provider.slug, row.name, now) is None
-    ]
-    if without:
-        more = f" and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
-        yield Finding(
-            "hint",
-            f"Quotas of money count nothing of models without a price: {', '.join(without[:_NAMED])}{more}.",
-            "Add a price in the console under Chat, Prices; 0 where a model costs nothing.",
-        )
-
-
 def _tools() -> Iterator[Finding]:
     from django.core.exceptions import ValidationError
 
     from tools_catalog.backends import python
+    from tools_catalog.bundles import bundle
     from tools_catalog.catalog.snapshot import Catalog
-    from tools_catalog.importers import bundle
     from tools_catalog.kinds.registry import kind_of
     from tools_catalog.models import McpToolDefinition, Secret, moving
     from tools_catalog.secrets import SecretError
@@ -357,7 +329,9 @@ def _tools() -> Iterator[Finding]:
             except ValidationError as error:
                 why = " ".join(error.messages)
             yield Finding(
-                "wrong", f"The tool {tool.name} cannot be served: {why}", "Correct it in the admin, or switch it off."
+                "wrong",
+                f"The tool {tool.name} cannot be served: {why}",
+                f"Correct it, or mcphub tool disable {tool.name}.",
             )
         else:
             for name, to in kind_of(tool.backend).secrets(tool.configuration):
@@ -367,33 +341,35 @@ def _tools() -> Iterator[Finding]:
         try:
             secret.value()
         except SecretError as error:
-            yield Finding("wrong", f"The secret {secret.name} cannot be used: {error}", "Enter it again in the admin.")
+            yield Finding(
+                "wrong", f"The secret {secret.name} cannot be used: {error}", f"mcphub secrets set {secret.name}"
+            )
     if rows := moving.rows_with_literals():
         said = f"Readable credentials stand in {len(rows)} rows, such as {', '.join(rows[:_NAMED])}."
         yield Finding("wrong", said, "Save each row again: that moves them into secrets. Then renew the credentials.")
     if not McpToolDefinition.objects.filter(enabled=True).exists():
-        yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or enable some in the admin.")
+        yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or mcphub tool enable NAME.")
 
 
 def _secrets_of(
     kind: str, needed: Mapping[tuple[str, str], list[str]], secrets: Mapping[str, object]
 ) -> Iterator[Finding]:
-    """Look at secrets, each with what is wrong with it, and at the names of those of a kind that need them."""
+    """Check secrets for problems, and the names in fields that need them."""
     for (name, problem), who in sorted(needed.items()):
         more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
         whose = f"The {kind} {who[0]} needs" if len(who) == 1 else f"{', '.join(who[:_NAMED])}{more} need"
         if name not in secrets:
-            yield Finding("wrong", f"{whose} the secret {name}, which does not exist.", "Add it in the admin.")
+            yield Finding("wrong", f"{whose} the secret {name}, which does not exist.", f"mcphub secrets set {name}")
         elif problem:
             yield Finding(
                 "wrong",
                 f"{whose} the secret {name}, which {problem}.",
-                "Change what the secret is bound to in the admin, or name another secret.",
+                f"Bind it with mcphub secrets set {name}, or name another secret.",
             )
 
 
 def _problem(secret: Secret | None, to: Destination) -> str:
-    """Say what is wrong with a secret for a destination, in words that are the same for all who have this wrong."""
+    """Return the problem of a secret for a destination, in words shared by all with the same problem."""
     missing = bindings.unbound(secret, to) if secret is not None else None
     if missing is None:
         return ""
@@ -412,7 +388,9 @@ def _upstreams() -> Iterator[Finding]:
             for name, to in row.secrets():
                 needed[name, _problem(secrets.get(name), to)].append(row.slug)
         except ValueError as error:
-            yield Finding("wrong", f"{who} cannot be used: {error}", "Correct it in the admin, or switch it off.")
+            yield Finding(
+                "wrong", f"{who} cannot be used: {error}", f"Correct it, or mcphub connection disable {row.slug}."
+            )
             continue
         if spec.launch is not None:
             yield from _confinement(who, spec.launch)
@@ -422,21 +400,17 @@ def _upstreams() -> Iterator[Finding]:
     state = McpUpstreamTool.State
     for row in McpConnection.objects.filter(enabled=True, tools__state__in=[state.NEW, state.CHANGED]).distinct():
         count = row.tools.filter(state__in=[state.NEW, state.CHANGED]).count()
-        yield Finding(
-            "hint",
-            f"Waiting for a decision: {count} of what {row.slug} offers.",
-            "Look at Upstream offers in the admin.",
-        )
+        yield Finding("hint", f"Waiting for a decision: {count} of what {row.slug} offers.", "mcphub offer list")
 
 
 def _unconnected(who: str, row: McpConnection) -> Finding:
     state = "has never connected" if row.has_never_connected else "has failed"
     why = f"{state}: {row.error_message}" if row.error_message else f"{state}, and no process says why."
-    return Finding("wrong" if row.error_message else "hint", f"{who} {why}", "Test it on its page in the admin.")
+    return Finding("wrong" if row.error_message else "hint", f"{who} {why}", f"mcphub connection test {row.slug}")
 
 
 def _confinement(who: str, launch: LaunchSpec) -> Iterator[Finding]:
-    """Say what a child is not kept from."""
+    """Return the gaps in a child's sandbox."""
     from tools_catalog.upstream.confinement import machine
 
     if not launch.is_unconfined and not machine.this_machine().can_confine:
@@ -446,9 +420,7 @@ def _confinement(who: str, launch: LaunchSpec) -> Iterator[Finding]:
     if missing:
         words = "; ".join(f"{each.subject}: {each.how}" for each in missing)
         yield Finding(
-            "hint",
-            f"{who} runs a child that is not confined in everything. {words}.",
-            f"Look at the launch profile {launch.name} in the admin.",
+            "hint", f"{who} runs a child that is not confined in everything. {words}.", "mcphub profile list --json"
         )
 
 
@@ -459,7 +431,7 @@ def _history() -> Iterator[Finding]:
         yield Finding(
             "wrong",
             f"Rows were made past the application, no event tells of them: {comparing.words_of(rows)}.",
-            "Find out who can write into the database. Revoke or delete the rows in the admin; change its passwords.",
+            "Find out who can write into the database. Revoke or delete the rows, and change its passwords.",
         )
 
 

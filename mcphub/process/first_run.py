@@ -1,4 +1,4 @@
-"""What every start prepares: tables, packs and, on the first start, an operator and a key."""
+"""The preparations of every start: tables, packs and, on the first start, an operator and a key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOCK = 0x6D637068  # "mcph"
 
 
 class CannotStart(Exception):
-    """The hub cannot serve safely; the text says why and what to do."""
+    """The hub cannot serve safely; the message has the reason and the next step."""
 
 
 class PackRefused(CannotStart):
@@ -43,7 +43,7 @@ class BehindPooler(CannotStart):
 
 
 def check_durability() -> str | None:
-    """Give why the audit is not durable where that is allowed, None where it is; else raise NotDurable."""
+    """Return why the audit is not durable where that is allowed, None where it is; else raise NotDurable."""
     database = Dedicated()
     try:
         why = durability.why_not(database.raw, database.is_sqlite)
@@ -59,7 +59,7 @@ def check_durability() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstCredentials:
-    """What the first start made. Password and key are shown once."""
+    """The credentials created by the first start. Password and key are shown once."""
 
     username: str | None = None
     password: str | None = None
@@ -83,15 +83,19 @@ def prepare(packs: Sequence[str] = (), *, credentials: bool = True) -> FirstCred
 
 def migrate() -> None:
     """Bring the tables up to date, if they are not."""
+    from tools_catalog.models.allowed_hosts import read_allowed_hosts
+
     with one_at_a_time():
         _migrate()
+    read_allowed_hosts()  # commands reach what the hub reaches
 
 
 @contextlib.contextmanager
 def one_at_a_time() -> Iterator[None]:
     """Hold off every other start on this data directory and on this database."""
     settings.MCPHUB_DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
-    settings.STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns without it
+    if not settings.MCPHUB_EMBEDDED:
+        settings.STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns without it
     with (settings.MCPHUB_DATA_DIR / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if connection.vendor != "postgresql":
@@ -138,14 +142,15 @@ def _migrate() -> None:
 
 
 def _fingerprint() -> str:
-    """Tell apart what migrations a database has had, which there are, and the rules that the code wants in it.
+    """Return a digest of applied migrations, available ones, and the database rules of the code.
 
     Of the files the names alone: to load them all takes a fifth of a start.
     """
     from django.db.migrations.recorder import MigrationRecorder
 
     configs = apps.get_app_configs()
-    rules = [getattr(sys.modules[type(app).__module__], "RULES", ()) for app in configs]
+    # Of the applications that have some: another choice of tools installs nothing anew under a hub that serves.
+    rules = [rules for app in configs if (rules := getattr(app, "trigger_rules", ()))]
     files = sorted(str(file) for app in configs for file in Path(app.path, "migrations").glob("*.py"))
     had = sorted(MigrationRecorder(connection).applied_migrations())
     address = settings.MCPHUB_DATABASE_URL.replace(str(settings.MCPHUB_DATA_DIR), "")  # which may move as a whole
@@ -154,7 +159,7 @@ def _fingerprint() -> str:
 
 
 def _load_packs(packs: Sequence[str]) -> None:
-    from tools_catalog.importers import bundle
+    from tools_catalog.bundles import bundle
     from tools_catalog.models import McpToolVersion
 
     # Versions are never deleted, so a catalogue that was emptied on purpose stays empty.
@@ -172,7 +177,7 @@ def _load_packs(packs: Sequence[str]) -> None:
 def _follow_functions() -> None:
     """Bring every function of the operator's own apps into the catalogue; other tools stay."""
     from tools_catalog.backends import python
-    from tools_catalog.importers import bundle
+    from tools_catalog.bundles import bundle
 
     own = [name for name in python.registry if name.startswith(tuple(f"{app}." for app in settings.MCPHUB_APPS))]
     tools = [{"backend": "python", "configuration": {"function": name}} for name in sorted(own)]

@@ -1,4 +1,4 @@
-"""Collects garbage of a serving process by memory and by time: docs/decisions.md, A23."""
+"""Collects garbage of a serving process by memory and by time: docs/develop/decisions.md, A23."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ class GarbageWatch:
 def share_one_heap() -> None:
     """Let all threads of this process and of its forks take memory from one heap, where there is glibc.
 
-    By default each thread gets a heap of its own, and each keeps what the largest request it ever served needed.
-    Threads that wait for the interpreter's lock hardly ever wait for the heap's.
+    By default each thread gets a heap of its own, which stays as large as its largest request. Threads that wait for
+    the interpreter's lock hardly ever wait for the heap's.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MOST_ARENAS, 1)
 
 
 def _give_back() -> None:
-    """Give the pages that malloc holds and nobody uses back to the system, where the C library knows how (glibc).
+    """Return the pages that malloc holds and nobody uses back to the system, where the C library knows how (glibc).
 
-    Otherwise its heap stays as large as it ever was, and grows on by what lies between.
+    Otherwise its heap keeps its maximum size, and grows by fragmentation.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _resident_bytes() -> int:
-    """Give the memory of this process; 0 where the system does not tell, so that only the time decides."""
+    """Return the memory of this process; 0 if the system does not report it, so that only the time decides."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0

@@ -14,7 +14,7 @@ _NAMED = 3
 
 
 def why_not() -> str:
-    """Give why the database is not this version's, nor an older one's, as a sentence; empty where it is."""
+    """Return why the database is not this version's, nor an older one's, as a sentence; empty where it is."""
     loader = MigrationLoader(connection)
     known = set(loader.disk_migrations)
     for migration in loader.disk_migrations.values():

@@ -1,4 +1,4 @@
-"""Reads the configuration of a process from the database: whole at the start, then what changed."""
+"""Reads the configuration of a process from the database: whole at the start, then changes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from invocations.quotas.load import load_quotas
 from invocations.redaction import load as redaction_rules
 from sessions_app import bus
 from sessions_app.caller import Keys
+from sessions_app.kit.features import declared, loaded
+from tools_catalog.catalog.additions import adds_prompts
 from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.snapshot import Catalog
 
@@ -18,7 +20,7 @@ _OF_WORKSPACES = frozenset({bus.KEYS_CHANGED, bus.TOOLS_CHANGED, bus.PROMPTS_CHA
 
 
 def implied(stale: set[str]) -> set[str]:
-    """Give all that is stale: to whom everything is shown changes with the workspaces."""
+    """Return all stale parts: visibility of everything changes with the workspaces."""
     return stale | _OF_WORKSPACES if bus.WORKSPACES_CHANGED in stale else stale
 
 
@@ -41,10 +43,13 @@ def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
         found["quotas"] = load_quotas(found.get("catalog", known.catalog))
     # A connection that is switched off, or changes what it offers, withholds what is read of it.
     is_offer = bus.TOOLS_CHANGED in stale and bool(found["catalog"].upstreams.specs)
-    if bus.PROMPTS_CHANGED in stale or is_offer:
+    is_added = bus.RESOURCES_CHANGED in stale and adds_prompts()
+    if bus.PROMPTS_CHANGED in stale or is_offer or is_added:
         found["prompts"] = Prompts.load()
     if bus.RESOURCES_CHANGED in stale or is_offer:
         found["resources"] = Resources.load()
+    if added := {part.subject: loaded(part.read)() for part in declared(bus.FollowedRows) if part.subject in stale}:
+        found["additions"] = {**known.additions, **added}
     return found
 
 
@@ -59,4 +64,5 @@ def first_configuration() -> Configuration:
         redaction=redaction_rules.load(),
         approvals=load_policies(),
         quotas=load_quotas(catalog),
+        additions={part.subject: loaded(part.read)() for part in declared(bus.FollowedRows)},
     )

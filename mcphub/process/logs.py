@@ -1,8 +1,8 @@
 """Structured logs: one event a line, as JSON or for a terminal.
 
-What is logged are names, codes, ids and figures. Payloads, keys, headers and queries of addresses never are. What a
-name or an exception quotes of them goes: secrets of every known form, and what the rules take from the record of the
-call under way.
+Logs contain names, codes, IDs and figures. Payloads, keys, headers and queries of addresses never are. Quotes in
+names and exceptions lose secrets of every known format, and values that the rules remove from the current call's
+record.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Literal
 from django.http import HttpRequest
 
 correlation_id: ContextVar[str] = ContextVar("correlation_id", default="")
-"""Of the request that is served; each line that is logged meanwhile says it."""
+"""Of the current request; each of its log lines contains it."""
 MOST_OF_A_KIND = 60
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has; its other attributes were given as `extra`."""
+"""The attributes of every record; others were given as `extra`."""
 
 
 def formatter(style: Literal["console", "json"]) -> logging.Formatter:
-    """Give the formatter that settings.LOGGING names."""
+    """Return the formatter that settings.LOGGING names."""
     return JsonFormatter() if style == "json" else ConsoleFormatter()
 
 
@@ -42,18 +42,18 @@ class JsonFormatter(logging.Formatter):
             **{name: redacted(value) for name, value in _extra(record).items()},
             "timestamp": _timestamp(record),
         }
-        if record.exc_info:
+        if record.exc_info and not _is_refusal(record):
             line["exception"] = redacted(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False, default=repr)
 
 
 class ConsoleFormatter(logging.Formatter):
-    """Time, level, event, logger and what else was given, in columns; a traceback follows on lines of its own."""
+    """Time, level, event, logger and extra attributes, in columns; a traceback follows on lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
         given = "".join(f" {name}={value!r}" for name, value in _extra(record).items())
         event = f"{record.getMessage():<30} [{record.name}]{given}"
-        if record.exc_info:
+        if record.exc_info and not _is_refusal(record):
             event = f"{event}\n{self.formatException(record.exc_info)}"
         return f"{_timestamp(record)} [{record.levelname.lower():<9}] {redacted(event)}"
 
@@ -61,8 +61,8 @@ class ConsoleFormatter(logging.Formatter):
 class FewOfAKind(logging.Filter):
     """Lets `most` warnings of a kind pass in a minute, so that nobody outside fills a disk with them.
 
-    A kind is a logger with its text before arguments are put in. The first one of a later minute says as `left_out` how
-    many did not pass.
+    A kind is a logger with its text before arguments are put in. The first record of a later minute has the number of
+    suppressed ones as `left_out`.
     """
 
     def __init__(self, most: int = MOST_OF_A_KIND, now: Callable[[], float] = time.monotonic) -> None:
@@ -95,7 +95,7 @@ class FewOfAKind(logging.Filter):
 
 
 def redacted(value: object) -> object:
-    """Give a text, or what JSON has a form for, without what must not be logged; anything else as its text."""
+    """Return a text, or a JSON-compatible value, without values that must not be logged; anything else as its text."""
     from invocations.redaction.records import without_secrets  # logging is set up before applications are
 
     if value is None or isinstance(value, int | float):
@@ -109,6 +109,14 @@ def _extra(record: logging.LogRecord) -> dict[str, object]:
         given["path"] = request.path
     served = correlation_id.get()
     return {"correlation_id": served, **given} if served else given
+
+
+def _is_refusal(record: logging.LogRecord) -> bool:
+    """Return whether Django logs an answer of 4xx: the line says what was refused, and a traceback nothing but
+    where.
+    """
+    status = getattr(record, "status_code", None)
+    return record.name.startswith("django.") and isinstance(status, int) and 400 <= status < 500
 
 
 def _timestamp(record: logging.LogRecord) -> str:

@@ -6,14 +6,12 @@ import os
 
 from channels.db import database_sync_to_async
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from invocations.recovery import interrupted
 from sessions_app.models import ServerProcess
 from sessions_app.protocol import revisions
-
-_OVER = (ServerProcess.Status.STOPPED, ServerProcess.Status.ERROR)
 
 
 class Membership:
@@ -26,8 +24,7 @@ class Membership:
         self._host = host
 
     def enter(self, address: str, peer_address: str) -> None:
-        """Say that this process is there, and where processes of this machine and of others pass calls on to it; empty
-        where they cannot."""
+        """Register this process, with its addresses for forwarded calls from this machine and others; empty if none."""
         ServerProcess.objects.create(
             process_id=self._process_id,
             version=settings.MCPHUB_VERSION,
@@ -40,12 +37,17 @@ class Membership:
         )
 
     def beat(self) -> None:
-        """Say that it still lives."""
+        """Record a sign of life."""
         ServerProcess.objects.filter(pk=self._process_id).update(last_seen_at=timezone.now())
 
     def look_for_others(self, address: str, peer_address: str) -> None:
         others = living().exclude(pk=self._process_id)
         self.is_found = all(bool(address if interrupted.is_neighbour(each) else peer_address) for each in others)
+
+    def others(self) -> set[str]:
+        """Return the IDs of the other processes that serve, or end what they serve."""
+        rows = living().exclude(pk=self._process_id).exclude(status=ServerProcess.Status.STARTING)
+        return {row.pk for row in rows if not interrupted.is_gone(row, self._host)}
 
     def set_status(self, status: str) -> None:
         ended = {"stopped_at": timezone.now()} if status == ServerProcess.Status.STOPPED else {}
@@ -56,10 +58,10 @@ class Membership:
 
     def is_gone(self, process_id: str) -> bool:
         row = ServerProcess.objects.filter(pk=process_id).first()
-        return row is None or row.status in _OVER or interrupted.is_gone(row, self._host)
+        return row is None or interrupted.has_ended(row, self._host)
 
     async def address_of(self, process_id: str) -> str:
-        """Give where this process can pass calls on to another; empty where it cannot, or the other is gone."""
+        """Return where this process can pass calls on to another; empty where it cannot, or the other is gone."""
 
         def found() -> str:
             row = living().filter(pk=process_id).first()
@@ -71,4 +73,7 @@ class Membership:
 
 
 def living() -> QuerySet[ServerProcess]:
-    return ServerProcess.objects.exclude(status__in=_OVER)
+    """Return the rows of processes that did not end, with those that were taken for dead and have been seen since."""
+    is_awake = Q(status=ServerProcess.Status.ERROR, last_seen_at__gt=F("stopped_at"))
+    ended = (ServerProcess.Status.STOPPED, ServerProcess.Status.ERROR)
+    return ServerProcess.objects.filter(~Q(status__in=ended) | is_awake)

@@ -1,7 +1,7 @@
 """Metrics for Prometheus: process, calls by tool and outcome, sealing. Read at each scrape.
 
-Each process tells of itself, under the label `worker`; whichever is asked asks the others of its `mcphub serve`, so a
-scrape has them all, and counters never jump from one process to another.
+Each process reports about itself, under the label `worker`; the one that is scraped asks the others of its `mcphub
+serve`, so a scrape has them all, and counters never jump from one process to another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from channels.db import database_sync_to_async
 from django.db import connection
-from django.db.models import Count
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
@@ -22,9 +21,9 @@ from invocations.chain.models import AuditBlock
 from invocations.chain.service import log_on
 from invocations.chain.watching import verdict
 from invocations.ledger.counting import BUCKETS, CallCounts
-from invocations.shipping.service import Lag
+from mcphub.parts import RowMetrics
 from mcphub.process import siblings
-from mcphub.telling.models import Delivery
+from sessions_app.kit.features import declared, loaded
 
 if TYPE_CHECKING:
     from mcphub.process.runtime import Hub
@@ -51,7 +50,7 @@ class _GivenFamilies:
 
 
 async def exposition(hub: Hub) -> bytes:
-    """Give the metrics of all workers in Prometheus's text format. Where the database does not answer, its part is
+    """Return the metrics of all workers in Prometheus's text format. Where the database does not answer, its part is
     missing."""
     found: list[Metric] = []
     try:
@@ -67,12 +66,12 @@ async def exposition(hub: Hub) -> bytes:
     for number, text in zip(others, told, strict=True):
         reached.add_metric([str(number)], float(bool(text)))
     found.append(reached)
-    found += _shipping(hub.shipping.lags)
+    found += [each for service in hub.services for each in service.metrics()]
     return _joined([_text(_GivenFamilies(found)), own(hub), *filter(None, told)])
 
 
 def own(hub: Hub) -> bytes:
-    """Give what this process alone knows."""
+    """Return this process's own metrics."""
     worker = str(siblings.PLACE.number)
     families: list[Metric] = [
         GaugeMetricFamily(name, words, value)
@@ -84,6 +83,11 @@ def own(hub: Hub) -> bytes:
                 "mcphub_ledger_failing",
                 "1: the last commit of the ledger failed.",
                 float(hub.ledger.failing is not None),
+            ),
+            (
+                "mcphub_change_in_force",
+                "The newest change of configuration, counted for all processes, by which this process works.",
+                float(hub.change_in_force),
             ),
             ("mcphub_tools", "Tools in the catalogue of this process.", float(len(hub.configuration.catalog.tools))),
             (
@@ -128,31 +132,6 @@ def own(hub: Hub) -> bytes:
     return _text(_GivenFamilies(families, worker))
 
 
-def _shipping(lags: Iterable[Lag]) -> list[Metric]:
-    """Give how far each target of shipping is. Names are those of rows, of which there are few."""
-    labels = ["target"]
-    rows = GaugeMetricFamily(
-        "mcphub_audit_shipping_lag_rows", "Sealed rows that a target has not got yet.", None, labels
-    )
-    seconds = GaugeMetricFamily(
-        "mcphub_audit_shipping_lag_seconds",
-        "Since the oldest block was sealed that a target has not got; 0: it has all.",
-        labels=labels,
-    )
-    failures = GaugeMetricFamily(
-        "mcphub_audit_shipping_failures", "Deliveries to a target that failed in a row.", labels=labels
-    )
-    delivered = CounterMetricFamily(
-        "mcphub_audit_shipping_rows", "Rows that a target has got, repeated ones included.", labels=labels
-    )
-    for each in lags:
-        rows.add_metric([each.name], each.rows)
-        seconds.add_metric([each.name], each.seconds)
-        failures.add_metric([each.name], each.failures)
-        delivered.add_metric([each.name], each.delivered)
-    return [rows, seconds, failures, delivered]
-
-
 def _calls(counts: CallCounts) -> list[Metric]:
     names = ["method", "tool", "connection"]
     outcomes = CounterMetricFamily(
@@ -177,7 +156,7 @@ def _text(collector: _GivenFamilies) -> bytes:
 
 
 def _joined(texts: Iterable[bytes]) -> bytes:
-    """Give several expositions as one: a family's head stands once, before the samples of all."""
+    """Return several expositions as one: a family's head stands once, before the samples of all."""
     families: dict[str, list[str]] = {}
     for text in texts:
         lines: list[str] = []
@@ -194,7 +173,7 @@ def _joined(texts: Iterable[bytes]) -> bytes:
 
 
 async def _of_sibling(path: str) -> bytes:
-    """Give what another worker tells; nothing where it does not in time."""
+    """Return another worker's metrics; nothing if it does not answer in time."""
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(_SIBLING_SECONDS):
             reader, writer = await asyncio.open_unix_connection(path)
@@ -206,20 +185,8 @@ async def _of_sibling(path: str) -> bytes:
 
 
 def _of_rows() -> list[Metric]:
-    """Give what the database tells, once for all workers and machines."""
-    return [*_sealing(), _deliveries()]
-
-
-def _deliveries() -> Metric:
-    """Give the deliveries of notices that wait or were given up: two indexes tell, and what was sent is not counted."""
-    states = (Delivery.State.WAITING, Delivery.State.DEAD)
-    counts = dict(Delivery.objects.filter(state__in=states).order_by().values_list("state").annotate(Count("pk")))
-    family = GaugeMetricFamily(
-        "mcphub_notice_deliveries", "Deliveries of notices that wait, or were given up and are kept.", labels=["state"]
-    )
-    for state in states:
-        family.add_metric([state.value], counts.get(state.value, 0))
-    return family
+    """Return the database's metrics, once for all workers and machines."""
+    return [*_sealing(), *(each for part in declared(RowMetrics) for each in loaded(part.function)())]
 
 
 def _sealing() -> list[Metric]:

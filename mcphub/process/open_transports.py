@@ -1,4 +1,4 @@
-"""The transports that this process serves, as rows for all processes: how each is set, and what failed last."""
+"""The transports of this process, as rows for all processes: their settings, and their last failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from invocations.redaction.records import without_secrets
 from sessions_app.models import ProcessTransport
 from sessions_app.protocol.errors import HubError
 from sessions_app.protocol.json import Json
-from sessions_app.transports import REMOTE, SSE, STREAMABLE_HTTP, ClientTransport
+from sessions_app.transports import REMOTE, SSE, STREAMABLE_HTTP, TRANSPORTS, ClientTransport
 
 _TOOLSETS = "/mcp/s/"
 _LONGEST_ERROR = 500
@@ -25,10 +25,10 @@ class OpenTransports:
     def __init__(self, process_id: str) -> None:
         self._process_id = process_id
         self._failures: dict[str, str] = {}
-        """By transport, what is not written yet."""
+        """By transport, not written yet."""
 
     async def open(self, served: Iterable[ClientTransport]) -> None:
-        """Say that the process serves these from now on."""
+        """Record that the process serves these from now on."""
         rows = [
             ProcessTransport(process_id=self._process_id, type=each.name, configuration=configuration(each))
             for each in served
@@ -46,7 +46,7 @@ class OpenTransports:
             self.failed(found.name, error)
 
     def flush(self) -> None:
-        """Write what was noted. Blocks on the database."""
+        """Write the noted failures. Blocks on the database."""
         noted, self._failures = self._failures, {}
         now = timezone.now()
         for transport, words in noted.items():
@@ -55,7 +55,7 @@ class OpenTransports:
             )
 
     def close(self) -> None:
-        """Say that none takes anything any more. Blocks on the database."""
+        """Record that none accepts requests any more. Blocks on the database."""
         self.flush()
         self._rows().update(is_active=False)
 
@@ -64,7 +64,7 @@ class OpenTransports:
 
 
 def configuration(transport: ClientTransport) -> dict[str, Json]:
-    """Give how a transport is set, by the settings of this process."""
+    """Return how a transport is set, by the settings of this process."""
     found: dict[str, Json] = {"max_body_bytes": settings.MCPHUB_MAX_BODY_BYTES}
     if transport.path:
         found |= {"path": transport.path, "url": settings.MCPHUB_PUBLIC_URL.rstrip("/") + transport.path}
@@ -80,12 +80,12 @@ def configuration(transport: ClientTransport) -> dict[str, Json]:
 
 
 def served_at(path: str) -> ClientTransport | None:
-    """Give the transport that has a path, those of toolsets included."""
+    """Return the transport that has a path, those of toolsets included."""
     path = path.rstrip("/") or "/"
     if path.startswith(_TOOLSETS):
         last = "/" + path.rpartition("/")[2]
         return SSE if path.count("/") > 3 and last in (SSE.path, SSE.messages_path) else STREAMABLE_HTTP
-    return next((each for each in (STREAMABLE_HTTP, SSE, REMOTE) if path in (each.path, each.messages_path)), None)
+    return next((each for each in TRANSPORTS.values() if each.path and path in (each.path, each.messages_path)), None)
 
 
 def _put(rows: list[ProcessTransport]) -> None:

@@ -22,7 +22,7 @@ Sources = dict[str, tuple[int, int]]
 
 
 def serve(apps: Iterable[str]) -> int:
-    """Run `mcphub serve` with this environment, again after each change; give its exit status once told to stop."""
+    """Run `mcphub serve` with this environment, again after each change; return its exit status once stopped."""
     folders = list(_folders(apps))
     stopping = False
 

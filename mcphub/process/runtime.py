@@ -1,4 +1,4 @@
-"""The hub of one process: what it follows, what it holds, how it starts and stops. Read with asgi.py.
+"""The hub of one process: its followers, its state, its start and stop. Read with asgi.py.
 
 Everything below is handed its parts from here; nothing below reaches up for them.
 """
@@ -12,9 +12,11 @@ import logging
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -33,27 +35,28 @@ from invocations.recovery import interrupted
 from invocations.recovery.open_calls import OpenCalls
 from invocations.redaction.records import RecordRedaction, without_secrets
 from invocations.rest import live
-from invocations.shipping.service import Shipping
 from invocations.tasks import store as tasks
 from invocations.tasks.registry import TaskRegistry
+from mcphub.parts import HubService, PeriodicSweep, TokenSource
 from mcphub.process import descriptors, first_run, loading, membership, metrics, siblings
 from mcphub.process.body_deadlines import BodyDeadlines
 from mcphub.process.garbage import GarbageWatch
 from mcphub.process.membership import Membership
 from mcphub.process.open_transports import OpenTransports
+from mcphub.process.services import BackgroundService
 from mcphub.process.telemetry import Telemetry
 from mcphub.server import resources
+from mcphub.server.answering import Answering
 from mcphub.server.listening import Streams
 from mcphub.server.pending_input import PendingInputRequests
 from mcphub.server.resuming import Resuming
-from mcphub.signin import sweeping as sign_ins
-from mcphub.signin.issuers.tokens import ForeignTokens
-from mcphub.telling import noticing
-from mcphub.telling.service import Telling
 from sessions_app import bus, events, refused_requests, store
+from sessions_app.caller import Keys
 from sessions_app.history import bounded, comparing
 from sessions_app.keys import reminding
 from sessions_app.keys.unheard import UnheardKeys
+from sessions_app.kit.features import declared, loaded
+from sessions_app.kit.places import Turns
 from sessions_app.login import sweeping as logins
 from sessions_app.models import ApiKey, ServerProcess
 from sessions_app.protocol.errors import SessionNotFound
@@ -74,10 +77,12 @@ logger = logging.getLogger(__name__)
 
 _HOUSEKEEPING_SECONDS = 3
 _SEALING_AFTER_SECONDS = 0.5
-"""What a hub that was killed left is sealed at once, but not before this one serves."""
+"""A killed hub's rows are sealed at once, but not before this one serves."""
 _LAST_WORDS_SECONDS = 3
 """For calls that a stop cancels: to be recorded and answered."""
 _ENDED = "the key was revoked or has expired, or the sign-in ended"
+_MOST_KEYS = 1000
+"""Changed keys that are read one by one; of more all are read."""
 _SWEEP_EVERY = 10
 """Rounds of housekeeping between two sweeps of sessions, bus and keys."""
 
@@ -94,28 +99,34 @@ class Hub:
         self.telemetry = Telemetry()
         self.ledger = Ledger()
         self.sealing = Sealing()
-        self.shipping = Shipping()
         self._unrecorded: list[str] = []
         """Rows that were made past the application, as the last comparison found them."""
         self.open_calls = OpenCalls()
         self.sessions = store.Sessions()
-        self.foreign_tokens = ForeignTokens()
+        self.foreign_tokens = next((loaded(part.source)() for part in declared(TokenSource)), None)
         self.tokens = AccessTokens(self.foreign_tokens)
-        self.unheard_keys = UnheardKeys(self._read_keys, self.spawn)
+        self.unheard_keys = UnheardKeys(self._load_keys, self.spawn)
         self.streams = Streams(
             settings.MCPHUB_HEARTBEAT_SECONDS, descriptors.most_streams(), settings.MCPHUB_MAX_STREAMS_PER_CALLER
         )
+        self.answering = Answering(self.process_id, self.streams, database_sync_to_async(self._own.others), self.spawn)
         self.input_requests = PendingInputRequests()
         self.resuming = Resuming(settings.MCPHUB_HEARTBEAT_SECONDS, descriptors.most_streams())
         self.calls = Calls(self.ledger, self.process_id, lambda: self.configuration)
         self.reads = Reads(self.calls)
         self.tasks = TaskRegistry(self.calls, self.process_id, lambda: self.configuration)
         self.body_deadlines = BodyDeadlines()
+        self.turns = Turns()
         self.refused_requests = refused_requests.RefusedRequestLog(
             lambda text: RecordRedaction(self.configuration.redaction).words(text)
         )
+        # Thousands of offers take a minute: not on the thread that everything else asks the database from.
+        self._discovery = partial(
+            database_sync_to_async, thread_sensitive=False, executor=ThreadPoolExecutor(1, "mcphub-discovery")
+        )
         self.links = links.LinkKeeper(self.process_id, without_secrets, self._own.is_gone)
-        self.telling = Telling(self.process_id, self._conditions)
+        self.services: list[BackgroundService] = []
+        """The features' background services."""
         self.accounts = Accounts()
         self.upstreams = Pool(
             ConnectionEnvironment(
@@ -144,30 +155,38 @@ class Hub:
         self.body_timeout_seconds = settings.MCPHUB_BODY_TIMEOUT_SECONDS
         self.is_draining = False
         self._ended_callers: set[str] = set()
-        """Whose keys are known to open nothing any more."""
+        """Callers with keys known to be invalid."""
+        self._ended_while_loading: set[str] = set()
+        """Callers that ended since the keys began to be read."""
         self._callers_to_end: set[str] = set()
-        """Those of them whose sessions are still to be ended."""
+        """Those with sessions still to be ended."""
         self._not_durable: str | None = None
         """Why, at the start; the ledger finds out again with each connection."""
         self.background: set[asyncio.Task[None]] = set()
         """Work that outlives the request that began it: calls that came over HTTP+SSE."""
         self.closing: list[Callable[[], Awaitable[None]]] = []
-        """What transports and the chat want done when the hub stops."""
+        """Cleanup functions of transports and the chat for the stop."""
         self.configuration = Configuration()
         self._stale: set[str] = set()
+        self._changed_keys: set[int] = set()
+        """Keys to be read again; where all are, `_stale` has them."""
         self._updated: set[str] = set()
         """URIs of resources that read differently, although their rows are as they were."""
         self._is_resubscribing = False
         self._reload = asyncio.Event()
+        self._is_reloading = False
+        self._change_in_force = 0
+        """The newest change by which this process worked before it began to read what is newer."""
         self._loading = asyncio.Lock()
         """Held while the configuration is read and replaced, so that an older one never replaces a newer."""
         self._tasks: list[asyncio.Task[None]] = []
         self._told: asyncio.Server | None = None
-        """Tells other workers of this one's metrics."""
+        """Serves this worker's metrics to the other workers."""
         self._drained: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
+        self.services = [loaded(part.service)(self) for part in declared(HubService)]
         live.begin()
         await asyncio.to_thread(self.telemetry.start, self.process_id)
         self._told = await siblings.answer(lambda: metrics.own(self))
@@ -194,11 +213,12 @@ class Hub:
         )
         await database_sync_to_async(self._compare_with_history)()
         await database_sync_to_async(self._own.set_status)(ServerProcess.Status.RUNNING)
-        self.telling.start()
+        for service in self.services:
+            service.start()
         logger.info("The hub runs: %d tools", len(self.configuration.catalog.tools))
 
     async def drain(self) -> None:
-        """Refuse what comes, end the streams, let what runs finish in time and cancel the rest. Once."""
+        """Reject new requests, end the streams, let running calls finish in time and cancel the rest. Once."""
         if self._drained is None:
             self._drained = asyncio.create_task(self._drain(), name="mcphub-drain")
         await asyncio.shield(self._drained)
@@ -207,17 +227,21 @@ class Hub:
         self.is_draining = True
         live.end_all()
         self.calls.approvals.drain()
-        self.telling.drain()
+        for service in self.services:
+            service.drain()
         await self.streams.stop()
         with contextlib.suppress(Exception):
             await database_sync_to_async(self._own.set_status)(ServerProcess.Status.STOPPING)
             await database_sync_to_async(self.transports.close)()
         self.tasks.drain()
         until = time.monotonic() + settings.MCPHUB_DRAIN_SECONDS
+        # Longer than a call may take, so that one which is cancelled below is answered on its stream.
+        answered = asyncio.create_task(self.answering.drain(settings.MCPHUB_DRAIN_SECONDS + _LAST_WORDS_SECONDS))
         if not await self.calls.running.drained(settings.MCPHUB_DRAIN_SECONDS):
             logger.warning("%d calls did not end in time and are cancelled", len(self.calls.running))
             self.calls.running.cancel_all()
             await self.calls.running.drained(_LAST_WORDS_SECONDS)
+        await answered
         await self.upstreams.relay.drain(max(_LAST_WORDS_SECONDS, until - time.monotonic()))
         await self.tasks.stop()
         await self.resuming.stop()
@@ -239,12 +263,13 @@ class Hub:
         return self.upstreams.relay.address, self.upstreams.relay.peer_address
 
     async def stop(self) -> None:
-        """Drain, write what is queued, leave."""
+        """Drain, write the queues, leave."""
         await self.drain()
         for task in [*self._tasks, *self.background]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self.background, return_exceptions=True)
-        await self.telling.stop()
+        for service in self.services:
+            await service.stop()
         for close in self.closing:
             await close()
         await self.upstreams.stop()
@@ -259,7 +284,6 @@ class Hub:
         await self.calls.stop()
         await self.ledger.stop()
         await asyncio.to_thread(self.sealing.stop)
-        await asyncio.to_thread(self.shipping.stop)
         await asyncio.to_thread(self.follower.stop)
         await self.telemetry.stop()
         if self._told is not None:
@@ -277,7 +301,7 @@ class Hub:
         task.add_done_callback(self.background.discard)
 
     def is_gone(self, process_id: str) -> bool:
-        """Whether a process of the hub has ended. Asks the database, so call it in a thread."""
+        """Return whether a process of the hub has ended. Asks the database, so call it in a thread."""
         return self._own.is_gone(process_id)
 
     async def touch_session(self, session_id: str) -> None:
@@ -290,7 +314,10 @@ class Hub:
 
     def _listen(self) -> None:
         def stale(event: bus.BusMessage) -> None:
-            self._stale.add(event.subject)
+            if event.subject == bus.KEYS_CHANGED and event.payload and len(self._changed_keys) < _MOST_KEYS:
+                self._changed_keys.add(int(event.payload))
+            else:
+                self._stale.add(event.subject)
             self._reload.set()
 
         def session_ended(event: bus.BusMessage) -> None:
@@ -298,6 +325,7 @@ class Hub:
             self.streams.end_session(event.payload)
             self.resuming.end_session(event.payload)
             self.input_requests.end_session(event.payload)
+            self.answering.forget(event.payload)
 
         def session_message(event: bus.BusMessage) -> None:
             session_id, message = session_news.read(event.payload)
@@ -307,9 +335,15 @@ class Hub:
             session_id, _, request_id = event.payload.partition(" ")
             self.calls.running.cancel_request(session_id, request_id)
 
-        self.follower.on(bus.FOLLOWED, stale)
+        def caller_ended(event: bus.BusMessage) -> None:
+            # At once: to read all keys again takes its time on a loaded machine.
+            self.configuration.keys.drop({event.payload})
+            self._ended_while_loading.add(event.payload)
+            self._end_now({event.payload})
+
+        self.follower.on(bus.followed(), stale)
         self.follower.on([bus.TOKENS_CHANGED], lambda event: self.tokens.forget(event.payload))
-        self.follower.on([bus.CALLER_ENDED], lambda event: self._end_now({event.payload}))
+        self.follower.on([bus.CALLER_ENDED], caller_ended)
         self.follower.on([bus.RESOURCE_UPDATED], lambda event: self._reads_differently(event.payload))
         self.follower.on([bus.SUBSCRIPTIONS_CHANGED], lambda event: self.resubscribe())
         self.follower.on([bus.SESSION_ENDED], session_ended)
@@ -320,6 +354,8 @@ class Hub:
             stream, _, token = event.payload.partition(" ")
             self.resuming.taken(stream, token)
 
+        self.follower.on([bus.ANSWERS_WANTED], lambda event: self.answering.wanted(event.payload))
+        self.follower.on([bus.ANSWERS_GIVEN], lambda event: self.answering.given(event.payload))
         self.follower.on([bus.STREAM_GREW], lambda event: self.resuming.grew(event.payload))
         self.follower.on([bus.STREAM_TAKEN], stream_taken)
         self.follower.on([bus.SESSION_ANSWER], lambda event: self.input_requests.heard(event.payload))
@@ -328,35 +364,62 @@ class Hub:
         self.follower.on([bus.UPSTREAM_REFRESH], lambda event: self.upstreams.refresh(event.payload))
         self.follower.on([bus.UPSTREAM_RECONNECT], lambda event: self.upstreams.reconnect(event.payload))
         self.follower.on([bus.APPROVAL_CHANGED], lambda event: self.calls.approvals.heard(event.payload))
-        self.telling.follow(self.follower)
+        for service in self.services:
+            service.listen()
         self.follower.on([bus.TASK_CHANGED], lambda event: self.tasks.heard(event.payload))
+
+    @property
+    def change_in_force(self) -> int:
+        """The id on the bus of the newest change by which this process works."""
+        if self._is_reloading or self._reload.is_set():
+            return self._change_in_force
+        return self.follower.newest
 
     async def _follow(self) -> None:
         while True:
             await self._reload.wait()
             self._reload.clear()
+            newest, self._is_reloading = self.follower.newest, True
             stale, self._stale = self._stale, set()
             updated, self._updated = self._updated, set()
+            keys, self._changed_keys = self._changed_keys, set()
             try:
-                await self._load(stale, updated)
+                await self._load_keys(keys)
+                if stale or updated or self._is_resubscribing:
+                    await self._load(stale, updated)
             except Exception:
                 logger.exception("The configuration could not be read; the hub goes on with what it has")
                 self._stale |= stale
                 self._updated |= updated
+                self._changed_keys |= keys
                 await asyncio.sleep(1)
                 self._reload.set()
+            else:
+                self._change_in_force = newest
+            self._is_reloading = False
 
-    async def _read_keys(self) -> None:
-        await self._load({bus.KEYS_CHANGED}, set())
+    async def _load_keys(self, ids: Collection[int]) -> None:
+        """Read keys again, at a price that does not depend on how many others there are."""
+        if not ids:
+            return
+        async with self._loading:
+            self._ended_while_loading = set()
+            read = await database_sync_to_async(Keys.read)(ids)
+            keys = self.configuration.keys
+            keys.put(ids, read)
+            keys.drop(self._ended_while_loading)
+            self._end_callers(keys.ended(keys, time.time()))
 
     async def _load(self, stale: set[str], updated: set[str]) -> None:
         async with self._loading:
             await self._replace(loading.implied(stale), updated)
 
     async def _replace(self, stale: set[str], updated: set[str]) -> None:
+        self._ended_while_loading = set()
         before, changes = self.configuration, await database_sync_to_async(loading.changes)(self.configuration, stale)
         if bus.KEYS_CHANGED in stale:
             changes["keys"].used.update(before.keys.used)
+            changes["keys"].drop(self._ended_while_loading)
         self.configuration = now = replace(before, **changes)
         self._end_callers(now.keys.ended(before.keys, time.time()))
         if bus.TOOLS_CHANGED in stale:
@@ -376,7 +439,7 @@ class Hub:
         await resources.tell_updated(self.streams, now.resources.changed_since(before.resources), updated)
 
     def _end_callers(self, principals: set[str]) -> None:
-        """End what is open for callers whose keys were revoked or have expired: streams, calls, tasks, sessions."""
+        """End the streams, calls, tasks and sessions of callers with revoked or expired keys."""
         fresh = principals - self._ended_callers
         self._ended_callers = principals
         if fresh:
@@ -400,13 +463,14 @@ class Hub:
             logger.warning("Sessions of keys that open nothing any more could not be ended yet: %s", error)
 
     async def _discovered(self, connection_id: int, offers: Offers) -> None:
-        await database_sync_to_async(discovery.reconcile)(connection_id, offers)
+        await self._discovery(discovery.reconcile)(connection_id, offers, goes_on=lambda: not self.is_draining)
 
     async def _discovered_by(self, connection_id: int, principal: str, offers: Offers) -> None:
-        await database_sync_to_async(discovery.reconcile_for)(connection_id, principal, offers)
+        reconcile = self._discovery(discovery.reconcile_for)
+        await reconcile(connection_id, principal, offers, goes_on=lambda: not self.is_draining)
 
     def connected(self, slug: str, principal: str) -> None:
-        """Hear that a person connected an account at an upstream: what it shows them is read now. From any thread."""
+        """React to a newly connected account at an upstream: read its lists now. From any thread."""
 
         def read() -> None:
             self.accounts.forget()
@@ -419,7 +483,7 @@ class Hub:
         self._reload.set()
 
     def _person_done(self, elicitation_id: str) -> None:
-        """Tell the session that was sent to an address, wherever it listens, that the person is done there."""
+        """Notify the session that was sent to an address, wherever it listens, that the person is done there."""
         session_id, news = addresses.session_of(elicitation_id), addresses.news(elicitation_id)
         if session_id and not self.streams.send(session_id, news):
             telling = asyncio.create_task(session_news.announce(bus.SESSION_MESSAGE, session_id, news.decode()))
@@ -436,7 +500,7 @@ class Hub:
         self.spawn(asyncio.create_task(notify(), name="mcphub-resource-updated"))
 
     def resubscribe(self) -> None:
-        """Subscribe at the upstreams to what somebody wants to hear of now, and to no more."""
+        """Subscribe at the upstreams to the resources that somebody follows now, and to no more."""
         self._is_resubscribing = True
         self._reload.set()
 
@@ -474,7 +538,8 @@ class Hub:
         logins.flush()
         bounded.flush()
         self.sealing.look()
-        self.shipping.look()
+        for service in self.services:
+            service.look()
         self.open_calls.look()
         if sweep:
             store.sweep()
@@ -488,11 +553,11 @@ class Hub:
             limits.purge()
             quotas.purge()
             logins.sweep()
-            sign_ins.sweep()
             reminding.remind()
             tasks.purge()
             aliases.purge()
-            noticing.purge()
+            for part in declared(PeriodicSweep):
+                loaded(part.function)()
             self.sealing.retain()
 
     def _flush(self) -> None:
@@ -516,8 +581,8 @@ class Hub:
             )
         self._unrecorded = found
 
-    def _conditions(self) -> dict[tuple[str, str], dict[str, str]]:
-        """Give what people are told of that only this process knows."""
+    def conditions(self) -> dict[tuple[str, str], dict[str, str]]:
+        """Return the notices that only this process can raise."""
         found: dict[tuple[str, str], dict[str, str]] = {}
         problem = self.ledger.failing or (self.ledger.disk.words if self.ledger.disk.is_short else "")
         if problem:
@@ -527,7 +592,7 @@ class Hub:
         return found
 
     async def health(self) -> dict[str, str]:
-        """Say of each part `ok` or what is wrong with it."""
+        """Return `ok` or the problem of each part."""
 
         def database() -> None:
             ServerProcess.objects.filter(pk=self.process_id).exists()
@@ -548,15 +613,15 @@ class Hub:
             parts["history"] = f"alarm: no event tells of {comparing.words_of(self._unrecorded)}"
         if self.sealing.alarm:
             parts["audit"] = f"alarm: {self.sealing.alarm}"
-        if words := self.shipping.behind:
-            parts["shipping"] = f"behind: {words}"
+        for service in self.services:
+            parts |= service.health()
         if self.is_draining:
             parts["server"] = "stopping"
         return parts
 
 
 def _durability() -> str | None:
-    """Say why what is recorded might not survive a crash, where that is so."""
+    """Return the reason if records might not survive a crash."""
     why = first_run.check_durability()
     if why:
         logger.warning("NOT DURABLE: what is recorded might not survive a crash of this machine: %s", why)
@@ -568,7 +633,7 @@ _starting: asyncio.Lock | None = None
 
 
 async def ensure() -> Hub:
-    """Give the running hub of this process; start it where the server has no lifespan (daphne, tests)."""
+    """Return the running hub of this process; start it where the server has no lifespan (daphne, tests)."""
     global _hub, _starting
     if _hub is None:
         if _starting is None:

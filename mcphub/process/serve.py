@@ -12,15 +12,15 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import uvicorn
 from django.core.exceptions import ImproperlyConfigured
 
 from mcphub import environment as env
 from mcphub.commands.stop import Stop, database_or_stop, start_django
-from mcphub.process import address, descriptors, siblings, supervisor
+from mcphub.process import address, descriptors, leaving, siblings, supervisor
 from mcphub.process.garbage import share_one_heap
 
 if TYPE_CHECKING:
@@ -53,12 +53,29 @@ class Listen:
         # Read here and not by the settings: the default of MCPHUB_PUBLIC_URL comes from them.
         if (mode := env.text("MCPHUB_MODE", "remote")) != "remote":
             raise ImproperlyConfigured(f"MCPHUB_MODE is {mode!r}; write remote or stdio.")
-        return cls(
+        listen = cls(
             host=env.text("MCPHUB_HOST", "127.0.0.1"),
-            port=env.whole("MCPHUB_PORT", 8000, least=1, most=65535),
+            port=env.whole("MCPHUB_PORT", 8000, least=0, most=65535),
             workers=env.whole("MCPHUB_WORKERS", 1, least=1, most=256),
             packs=env.names("MCPHUB_PACKS"),
         )
+        listen._refuse_ports_of_peers()
+        return listen
+
+    def _refuse_ports_of_peers(self) -> None:
+        """Raise ImproperlyConfigured where a worker's port for other machines is a port of the hub's own."""
+        peers, first = env.host_and_port("MCPHUB_PEER_ADDRESS", "10.0.0.5:8100") or ("", 0)
+        last = first + self.workers - 1
+        metrics = (
+            env.text("MCPHUB_METRICS_HOST", "127.0.0.1"),
+            env.whole("MCPHUB_METRICS_PORT", 0, least=0, most=65535),
+        )
+        for (host, port), use in (((self.host, self.port), "clients"), (metrics, "MCPHUB_METRICS_PORT")):
+            if first <= port <= last and port and host in (peers, "0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+                raise ImproperlyConfigured(
+                    f"MCPHUB_PEER_ADDRESS takes a port for each worker, {first} to {last}, and {port} is the port for "
+                    f"{use}; name another port in one of them."
+                )
 
     @property
     def is_loopback(self) -> bool:
@@ -73,17 +90,24 @@ class Listen:
 
     @property
     def default_public_url(self) -> str:
-        """Where clients find the hub unless told otherwise: the first allowed host, beyond loopback."""
+        """Return the default address for clients: the first allowed host, beyond loopback."""
         allowed = [name.lstrip(".") for name in env.names("MCPHUB_ALLOWED_HOSTS") if name != "*"]
         return f"http://{allowed[0]}:{self.port}" if allowed and not self.is_loopback else self.origin
 
 
-def serve(listen: Listen) -> int:
-    """Serve until SIGTERM or SIGINT; give the exit status."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave)
+def take_free_port(listen: Listen) -> tuple[Listen, list[socket.socket]]:
+    """Return `listen` with a port in place of 0, and the sockets bound to it; they come before the public address."""
+    if listen.port:
+        return listen, []
+    taken = _bind(listen)
+    return replace(listen, port=taken[0].getsockname()[1]), taken
+
+
+def serve(listen: Listen, taken: Sequence[socket.socket] = ()) -> int:
+    """Serve until SIGTERM or SIGINT, on sockets that are bound already or on its own; give the exit status."""
+    leaving.at_once()
     descriptors.raise_limit()
-    sockets = _bind(listen)
+    sockets = list(taken) or _bind(listen)
     own = _bind_metrics(listen)
     # What a start makes stays: to look through it again and again for garbage is a tenth of its time.
     gc.disable()
@@ -115,10 +139,6 @@ def serve(listen: Listen) -> int:
         meeting.end()
 
 
-def _leave(*_: object) -> NoReturn:
-    raise SystemExit(0)
-
-
 def _say_ready(listen: Listen) -> None:
     gc.enable()
     print(f"ready {listen.origin}/mcp", flush=True)
@@ -145,11 +165,15 @@ def _bind(listen: Listen) -> list[socket.socket]:
         raise _cannot_listen(listen.host, listen.port, error) from error
 
 
+def _metrics() -> tuple[str, int]:
+    """Return host and port for metrics and probes; port 0 stands for none of their own."""
+    # Read here and not from the settings, which are not loaded before the ports are taken; they read the same again.
+    return env.text("MCPHUB_METRICS_HOST", "127.0.0.1"), env.whole("MCPHUB_METRICS_PORT", 0, least=0, most=65535)
+
+
 def _bind_metrics(listen: Listen) -> list[socket.socket]:
     """Take the port for metrics and probes, where there is one of its own: again a socket for each worker."""
-    # Read here and not from the settings, which are not loaded before the ports are taken; they read the same again.
-    port = env.whole("MCPHUB_METRICS_PORT", 0, least=0, most=65535)
-    host = env.text("MCPHUB_METRICS_HOST", "127.0.0.1")
+    host, port = _metrics()
     if not port:
         return []
     if port == listen.port:
@@ -167,6 +191,7 @@ def _sockets(host: str, port: int, workers: int) -> list[socket.socket]:
     # Sharing a port is possible for any process of this user: make sure that none has it.
     probe = _socket(family, where)
     probe.listen(1)
+    where = probe.getsockname()  # the port that was found, for 0
     probe.close()
     return [_socket(family, where, shared=True) for _ in range(workers)]
 
@@ -239,11 +264,11 @@ def _validity(days: int) -> str:
 
 
 _UVICORN_WAITS_LONGER_SECONDS = 5
-"""Than the hub, whose own end of a call is recorded and answered."""
+"""Longer than the hub, whose own end of a call is recorded and answered."""
 
 
 class HubServer(uvicorn.Server):
-    """uvicorn, saying when it accepts connections and ending the hub's streams before it waits for calls."""
+    """uvicorn, announcing when it accepts connections and ending the hub's streams before it waits for calls."""
 
     def __init__(self, listeners: Sequence[socket.socket], ready: Callable[[], None]) -> None:
         from mcphub.process.connections import Connections
@@ -307,7 +332,7 @@ def _leave_what_stays_to_itself() -> None:
 
 
 def configure(connections: Connections) -> uvicorn.Config:
-    """Give uvicorn's configuration; logging is Django's."""
+    """Return uvicorn's configuration; logging is Django's."""
     from django.conf import settings
 
     from mcphub.process.connections import KEEP_ALIVE_SECONDS
@@ -333,7 +358,7 @@ def configure(connections: Connections) -> uvicorn.Config:
 
 
 def _work(listeners: list[socket.socket], *, ready: Callable[[], None]) -> int:
-    """Serve on `listeners` in this process until told to stop; give the exit status."""
+    """Serve on `listeners` in this process until stopped; return the exit status."""
     server = HubServer(listeners, ready)
     with _stopped_by_signals(server):
         try:
@@ -351,10 +376,10 @@ def _work(listeners: list[socket.socket], *, ready: Callable[[], None]) -> int:
 
 
 def handles_of(listener: socket.socket) -> list[socket.socket]:
-    """Give the listener under as many descriptors as connections are to be accepted in one turn of the event loop.
+    """Return the listener under as many descriptors as connections are to be accepted in one turn of the event loop.
 
     libuv accepts one connection a turn from each descriptor. While a turn takes 20 ms, a thousand sockets that come
-    again and again would keep everybody else waiting for seconds (docs/decisions.md, A45).
+    again and again would keep everybody else waiting for seconds (docs/develop/decisions.md, A45).
     """
     return [listener, *(listener.dup() for _ in range(_ACCEPTED_IN_A_TURN - 1))]
 
@@ -370,12 +395,13 @@ def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
     def stop(*_: object) -> None:
         server.should_exit = True
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in leaving.NUMBERS:
         signal.signal(number, stop)
+    leaving.if_signalled()
     try:
         yield
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in leaving.NUMBERS:
             signal.signal(number, signal.SIG_IGN)
 
 

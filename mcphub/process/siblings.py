@@ -44,7 +44,7 @@ class Meeting:
         return made
 
     def enter(self, number: int) -> None:
-        """Say which worker this process is."""
+        """Set the number of this worker process."""
         PLACE.number = number
         PLACE.paths = tuple(str(self._folder / f"{each}") for each in range(len(self._listeners)))
         PLACE.listener = self._listeners[number]
@@ -59,7 +59,7 @@ class Meeting:
 
 
 async def answer(tell: Callable[[], bytes]) -> asyncio.Server | None:
-    """Tell whoever connects to the socket of this worker."""
+    """Answer connections to this worker's socket."""
     if PLACE.listener is None:
         return None
 

@@ -1,7 +1,7 @@
 """Several server processes under one parent, which starts, watches, replaces and stops them.
 
-Workers are forked after the applications are loaded, so they start at once and share that memory. A pipe that
-only the parent holds open tells them when it is gone, however it ended.
+Workers are forked after the applications are loaded, so they start at once and share that memory. A pipe held open by
+the parent alone shows its end, however it ended.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from mcphub.commands.stop import Stop
+from mcphub.process import leaving
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class _Worker:
     number: int
     pid: int
     status: int
-    """Read end of the pipe that says that it is ready, and by its end that it is gone."""
+    """Read end of a pipe: a byte when it is ready, the end when it is gone."""
     is_ready: bool = False
     started_at: float = field(default_factory=time.monotonic)
 
@@ -56,7 +57,7 @@ def supervise(
     ready: Callable[[], None],
     drain_seconds: float,
 ) -> int:
-    """Run so many workers, who share the sockets among them, until SIGTERM or SIGINT; give the exit status.
+    """Run this many workers, which share the sockets, until SIGTERM or SIGINT; return the exit status.
 
     `ready` is called once, when all workers accept connections. A worker that dies is replaced. One that
     cannot start ends the hub: the first time at once, a replacement after `_FAILED_STARTS` attempts.
@@ -89,6 +90,7 @@ class _Supervisor:
 
     def run(self) -> int:
         self._listen_for_signals()
+        leaving.if_signalled()
         for number in range(self._count):
             self._start(number)
         exit_status = 0
@@ -199,7 +201,7 @@ class _Supervisor:
             self._start(number)
 
     def _stop(self) -> int:
-        """Stop the workers, let them finish what they do; give 1 where one had to be killed."""
+        """Stop the workers, let them finish; return 1 if one had to be killed."""
         for listener in self._sockets:
             listener.close()
         for worker in self._workers.values():

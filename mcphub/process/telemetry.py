@@ -1,7 +1,7 @@
 """Traces and durations to a collector by OTLP over HTTP, with OpenTelemetry's SDK (the extra `mcphub[otel]`).
 
-Threads of the SDK send; a call only queues. A collector that is away or hangs costs spans, which are counted, and the
-log tells of it once. Headers, certificates and the resource come from OpenTelemetry's own OTEL_* variables.
+Threads of the SDK send; a call only queues. A collector that is away or hangs costs spans, which are counted and
+logged once. Headers, certificates and the resource come from OpenTelemetry's own OTEL_* variables.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _STOP_SECONDS: Final = 3
 _LONGEST_ATTRIBUTE: Final = 16 * 1024
 _SCOPE: Final = "mcphub"
 _NO_SUCH_ADDRESS: Final = re.compile(r"\bcode: (404|405|501)\b")
-"""What the exporters log of an answer by which a backend says that it does not take this at all."""
+"""The exporters' log text for a backend that does not accept this kind of data."""
 
 
 class SpanDeliveries:
-    """What became of what was sent to the collector. Written by the SDK's threads."""
+    """The delivery state of data for the collector. Written by the SDK's threads."""
 
     def __init__(self) -> None:
         self.ended = self.sent = self.lost = 0
@@ -80,7 +80,7 @@ class SpanDeliveries:
             )
 
     def durations_failed(self, why: str) -> None:
-        """Note that durations did not arrive; of a backend that takes traces alone, as many do, it is told once."""
+        """Note undelivered durations; for the many backends that accept traces alone, logged once."""
         if not _NO_SUCH_ADDRESS.search(why):
             self.failed(0, why)
         elif self._takes_durations:
@@ -110,7 +110,7 @@ class Telemetry:
         tracing.record_with(recorder)
 
     async def stop(self) -> None:
-        """Send what waits, for a few seconds at most."""
+        """Send waiting data, for a few seconds at most."""
         tracing.record_with(None)
         ends, self._ends = self._ends, []
         if not ends:
@@ -145,7 +145,9 @@ def is_installed() -> bool:
 
 
 def unreachable() -> str:
-    """Send the collector nothing, and say why it did not take it; empty where it did. For `mcphub doctor`."""
+    """Send the collector an empty message, and return the reason if it was not accepted; empty otherwise. For `mcphub
+    doctor`.
+    """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
@@ -163,7 +165,7 @@ def _endpoint(signal: str) -> str:
 
 
 class _LastWords(logging.Handler):
-    """Keeps what an exporter logged last: it says why it failed nowhere else. It goes to no log by itself."""
+    """Keeps an exporter's last log message, the only place of its reason for a failure. It goes to no log by itself."""
 
     def __init__(self, signal: str) -> None:
         super().__init__(logging.WARNING)
@@ -195,7 +197,7 @@ def _sampler() -> Sampler:
 
 
 def _sdk(deliveries: SpanDeliveries, process_id: str) -> tuple[tracing.Recorder, list[Callable[[], object]]]:
-    """Give a recorder by OpenTelemetry's SDK, and what ends it."""
+    """Return a recorder by OpenTelemetry's SDK, and its shutdown function."""
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics import MeterProvider
@@ -273,7 +275,7 @@ class _SdkRecorder(tracing.Recorder):
         self._tracer = tracer
         self._trace = trace
         self._empty = context.Context()
-        """Nothing of what a library may have put into the context of a task is taken for the hub's own."""
+        """A library's additions to a task's context are not taken for the hub's own."""
         self._read = TraceContextTextMapPropagator().extract
         self._kinds = {
             "server": trace.SpanKind.SERVER,

@@ -5,10 +5,14 @@ urls.py includes it under `api/`, last: the last pattern answers an unknown addr
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, ClassVar
 
-from django.http import Http404
+from django.conf import settings
+from django.http import Http404, HttpResponse
 from django.urls import re_path
+from django.utils import translation
+from django.utils.encoding import force_bytes
 from drf_spectacular.renderers import OpenApiJsonRenderer2, OpenApiYamlRenderer2
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
@@ -25,14 +29,14 @@ from invocations.rest.mappings import ErrorMappingViewSet
 from invocations.rest.quotas import QuotaViewSet
 from invocations.rest.redaction import RedactionRuleViewSet
 from invocations.rest.retention import HoldViewSet, RetentionViewSet
-from invocations.rest.shipping import ShippingTargetViewSet, VerificationViewSet
 from invocations.rest.tasks import TaskViewSet
+from invocations.rest.verifications import VerificationViewSet
+from mcphub.parts import RestAction, RestResource, SchemaHook
 from mcphub.rest.groups import GroupViewSet
 from mcphub.rest.people import PersonViewSet
-from mcphub.rest.replay import ReplayViewSet
 from mcphub.rest.root import RootView
-from mcphub.telling.rest import DeliveryViewSet, NoticeViewSet
 from sessions_app.endpoints import public_address
+from sessions_app.kit.features import declared, loaded
 from sessions_app.kit.rest.routing import RestRouter
 from sessions_app.protocol.json import Json
 from sessions_app.rest.keys import KeyViewSet
@@ -42,6 +46,7 @@ from sessions_app.rest.sessions import SessionViewSet
 from sessions_app.rest.waiting import WaitingChangeViewSet
 from sessions_app.rest.workspaces import WorkspaceViewSet
 from tools_catalog.rest.accounts import AccountViewSet
+from tools_catalog.rest.allowed_hosts import AllowedHostViewSet
 from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
 from tools_catalog.rest.guardrails import GuardrailViewSet
@@ -57,7 +62,7 @@ class JsonDocument(OpenApiJsonRenderer2):
 
 
 class NamedFormat(DefaultContentNegotiation):
-    """`?format=json` or `?format=yaml`; else what Accept names."""
+    """`?format=json` or `?format=yaml`; else the format in Accept."""
 
     def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
         named = format_suffix or request.query_params.get("format")
@@ -65,14 +70,43 @@ class NamedFormat(DefaultContentNegotiation):
 
 
 class SchemaView(SpectacularAPIView):
+    """The OpenAPI document, made once in each language and format: it takes seconds, and anybody may ask for it."""
+
     renderer_classes: list[type[BaseRenderer]] = [JsonDocument, OpenApiYamlRenderer2]
     content_negotiation_class = NamedFormat
     missing = "The schema is given as ?format=json or ?format=yaml."
+    _made: ClassVar[dict[tuple[str, str, str], bytes]] = {}
+    _making = threading.Lock()
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request, *args: object, **kwargs: object) -> HttpResponse:
+        asked = request.query_params.get("lang", "")
+        language = asked if asked in dict(settings.LANGUAGES) else translation.get_language()
+        renderer = request.accepted_renderer
+        with self._making:
+            content = self._content((language, renderer.format, public_address()), request)
+        headers = {"Content-Disposition": f'inline; filename="MCP Hub.{renderer.format}"'}
+        return HttpResponse(content, content_type=renderer.media_type, headers=headers)
+
+    def _content(self, key: tuple[str, str, str], request: Request) -> bytes:
+        if key not in self._made:
+            with translation.override(key[0]):
+                generator: Any = self.generator_class()
+                document = generator.get_schema(request=request, public=self.serve_public)
+                self._made[key] = force_bytes(request.accepted_renderer.render(document))
+        return self._made[key]
 
 
 def add_server(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, Json]:
-    """Say where the hub is: by its public address, else where the document came from; a postprocessing hook."""
+    """Add the hub's address: its public one, else the document's origin; a postprocessing hook."""
     return {"openapi": result["openapi"], "servers": [{"url": public_address() or "/"}], **result}
+
+
+def add_declared(result: Any, **given: Any) -> Any:
+    """Let features add to the document; a postprocessing hook."""
+    for hook in declared(SchemaHook):
+        result = loaded(hook.function)(result, **given)
+    return result
 
 
 @extend_schema(exclude=True)
@@ -104,6 +138,7 @@ router.register("workspaces", WorkspaceViewSet)
 router.register("people", PersonViewSet)
 router.register("groups", GroupViewSet)
 router.register("services", ServiceViewSet)
+router.register("allowed-hosts", AllowedHostViewSet)
 router.register("toolsets", ToolsetViewSet)
 router.register("policy-rules", PolicyRuleViewSet)
 router.register("guardrails", GuardrailViewSet)
@@ -113,22 +148,21 @@ router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)
 router.register("saved-views", SavedViewViewSet)
 router.register("waiting-changes", WaitingChangeViewSet)
-router.register("notices", NoticeViewSet)
-router.register("notice-deliveries", DeliveryViewSet)
 router.register("error-mappings", ErrorMappingViewSet)
 router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("audit/events", EventViewSet)
 router.register("audit/holds", HoldViewSet)
 router.register("audit/proofs", ProofViewSet, basename="proof")
-router.register("audit/shipping", ShippingTargetViewSet)
 router.register("audit/verifications", VerificationViewSet)
+for resource in declared(RestResource):
+    router.register(resource.prefix, loaded(resource.viewset), basename=resource.basename)
 
 urlpatterns = [
     *router.urls,
     re_path(r"^$", RootView.as_view(), name="api-root"),
     re_path(r"^audit/retention/?$", RetentionViewSet.as_view({"get": "kept", "patch": "keep"})),
     re_path(r"^audit/export/?$", ExportViewSet.as_view({"get": "export"})),
-    re_path(r"^invocations/(?P<invocation_id>[^/]+)/replay/?$", ReplayViewSet.as_view({"post": "replay"})),
+    *(re_path(each.pattern, loaded(each.viewset).as_view(dict(each.actions))) for each in declared(RestAction)),
     re_path(
         r"^audit/consistency/(?P<old>[0-9]{1,18})/(?P<new>[0-9]{1,18})/?$",
         ConsistencyViewSet.as_view({"get": "between"}),

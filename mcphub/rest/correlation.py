@@ -1,4 +1,4 @@
-"""Each request to REST has an id, which its log lines say, and the header `X-Request-Id` where it fails."""
+"""Each REST request has an ID, which appears in its log lines and, if it fails, in the header `X-Request-Id`."""
 
 from __future__ import annotations
 

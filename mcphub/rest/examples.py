@@ -1,6 +1,6 @@
 """The examples of the OpenAPI document, as people would send and get them.
 
-A test holds each against its schema. What is sent stands in `sent`.
+A test holds each against its schema. Request bodies are in `sent`.
 """
 
 from __future__ import annotations
@@ -171,6 +171,8 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
     "TriedStep": {"kind": "address", "is_good": True, "outcome": "https://mcp.example/mcp", "milliseconds": 12},
     "Provider": {**sent.PROVIDER, "has_key": True, "models": ["local/llama"]},
     "ProviderState": {"failure_code": "TIMEOUT", "failure": "No byte came within 60 seconds."},
+    "AllowedHost": dict(sent.ALLOWED_HOST),
+    "WriteStop": {**sent.WRITE_STOP, "in_force": True, "stopped_by": "ada", "allowed_by": "", "allowed_at": None},
     "RedactionRule": {**sent.REDACTION, "tool_name": "", "note": ""},
     "SavedView": {
         **sent.VIEW,

@@ -1,4 +1,4 @@
-"""REST over groups: roles of the console, and whose tools are whose. By people, as in the console."""
+"""REST over groups: console roles, and access to tools. By people, as in the console."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _PermissionField(Named):
 
 
 class PeopleGroupSerializer(ReasonedSerializer):
-    """A group: a role, where it has permissions of the console; else it says whose tools are whose."""
+    """A group: a role if it has console permissions; else it controls access to tools."""
 
     permissions = _PermissionField(
         many=True, required=False, help_text="All of them, such as `invocations.view_mcptoolinvocation`."

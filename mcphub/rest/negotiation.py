@@ -18,7 +18,7 @@ _READS = ("GET", "HEAD")
 
 
 class PagesForPeople(DefaultContentNegotiation):
-    """Adds pages to what a view answers with, where a browser may be asking.
+    """Adds pages to a view's formats, for browsers.
 
     They come last, so that `*/*` and `application/json` find JSON first. They are no `renderer_classes`: OpenAPI would
     promise them to programs.
@@ -36,7 +36,7 @@ class PagesForPeople(DefaultContentNegotiation):
 
 
 def _may_be_a_browser(request: HttpRequest) -> bool:
-    """Say whether a page can be shown: to who is in the console, and to nobody in particular, who may log in."""
+    """Return whether a page can be shown: to users of the console, and to anonymous visitors, who may log in."""
     if request.method not in _READS or "Authorization" in request.headers or not request.path.startswith("/api/"):
         return False
     remember_person(request)
@@ -47,7 +47,9 @@ def _may_be_a_browser(request: HttpRequest) -> bool:
 
 
 def remember_person(request: HttpRequest) -> None:
-    """Say again whose login it is: DRF forgets it on Django's request where a view asks nobody, or lets nobody in."""
+    """Restore the logged-in person: DRF clears it on Django's request if a view requires nobody, or rejects the
+    request.
+    """
     if request.user is None:
         request.user = SimpleLazyObject(lambda: auth.get_user(request))
 

@@ -22,11 +22,11 @@ class PageControl:
     """Empty: any text."""
     help_text: str
     is_rare: bool
-    """What takes out rows is folded away: it would double the form."""
+    """Parts that delete rows are collapsed: they would double the form."""
 
 
 def controls(view: Any, request: HttpRequest) -> list[PageControl]:
-    """Give the fields of a list's form; none for a page that takes no parameters."""
+    """Return the fields of a list's form; none for a page that takes no parameters."""
     if getattr(view, "detail", True):
         return []
     found = [_control(name, made, request) for name, made in _parameters(view).items()]

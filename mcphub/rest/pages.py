@@ -1,6 +1,6 @@
-"""Pages of REST for a person who is logged in at the console: the answer that a program gets, to read and to follow.
+"""Pages of REST for a person logged in at the console: a program's answer, to read and to follow.
 
-A page shows what JSON would hold, no more: its renderer is given the answer of the view, which judged who asks.
+A page shows the content of the JSON, no more: its renderer gets the answer of the view, which checked the person.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from rest_framework.renderers import BaseRenderer
 
-from mcphub.policy import ADMIN
+from mcphub.content_security import ADMIN
 from mcphub.rest.negotiation import remember_person
 from mcphub.rest.page_filters import controls
 from sessions_app.kit.rest.replica import AS_OF
@@ -60,7 +60,7 @@ _TELLING = [
     "created_at",
     "seen_at",
 ]
-"""Members that tell a row from others, in the order of columns; further ones follow as they stand in the answer."""
+"""Distinguishing members of a row, in the order of columns; further ones follow in the answer's order."""
 _LEADS: Mapping[str, str] = {
     "invocation_id": "invocations",
     "asked_by": "invocations",
@@ -85,7 +85,7 @@ _LEADS: Mapping[str, str] = {
 }
 """Member that names another row -> where REST has that row."""
 _NO_LEADS = frozenset({("keys", "service")})
-"""Lists whose member of such a name means something else: the service of a key is an account."""
+"""Lists with a member of another meaning: the service of a key is an account."""
 _BELOW: Mapping[str, tuple[str, ...]] = {"tool-definitions": ("versions",)}
 """Lists below a row that have views of their own."""
 
@@ -111,7 +111,7 @@ class ShownRows:
 
 
 class PageRenderer(BaseRenderer):
-    """Draws what a view answers within the console. Never asked for by programs: see `PagesForPeople`."""
+    """Renders a view's answer within the console. Never asked for by programs: see `PagesForPeople`."""
 
     media_type = "text/html"
     format = "page"
@@ -165,7 +165,7 @@ def _shown(request: HttpRequest, view: Any, answer: Json) -> dict[str, Any]:
 
 
 def _parents(path: str) -> Iterator[tuple[str, str]]:
-    """Give the addresses above a page that are lists or the root, with their words."""
+    """Return the addresses above a page that are lists or the root, with their words."""
     yield "/api/", "/api/"
     parts = path.strip("/").split("/")[1:]
     for count in range(1, len(parts)):
@@ -206,7 +206,7 @@ def _table(request: HttpRequest, view: Any, title: str, rows: list[dict[str, Jso
 
 
 def _own_link(request: HttpRequest, view: Any) -> Any:
-    """Give what finds the address of a row, or None where rows have none."""
+    """Return the lookup of a row's address, or None for rows without one."""
     if getattr(view, "action", "") != "list" or not hasattr(view, "retrieve"):
         return None
     names = [getattr(view, "lookup_url_kwarg", None), getattr(view, "lookup_field", "pk"), "id", "sequence"]
@@ -232,7 +232,7 @@ def _value(request: HttpRequest, name: str, value: Json, *, is_cell: bool = Fals
 
 
 def _lead(request: HttpRequest, name: str, value: Json) -> str:
-    """Give where a value leads: to an address of this hub's REST, or to the row that it names."""
+    """Return where a value leads: to an address of this hub's REST, or to the row that it names."""
     if value in ("", None) or isinstance(value, float):
         return ""
     if own := _within(request, value):
@@ -244,7 +244,7 @@ def _lead(request: HttpRequest, name: str, value: Json) -> str:
 
 
 def _within(request: HttpRequest, value: Json) -> str:
-    """Give an address of this hub's REST without its host, or nothing: what rows hold is written by others."""
+    """Return an address of this hub's REST without its host, or nothing: the content of rows is foreign."""
     begin = request.build_absolute_uri("/")
     if isinstance(value, str) and value.startswith(f"{begin}api/"):
         return value[len(begin) - 1 :]
@@ -252,7 +252,7 @@ def _within(request: HttpRequest, value: Json) -> str:
 
 
 def _below(path: str, view: Any) -> Iterator[str]:
-    """Give the further addresses of a list or a row that are read."""
+    """Return the further addresses of a list or a row that are read."""
     action = getattr(view, "action", "")
     if action not in ("list", "retrieve"):
         return
@@ -266,7 +266,7 @@ def _below(path: str, view: Any) -> Iterator[str]:
 
 
 def _problem(request: HttpRequest, response: Any, answer: Json) -> str:
-    """Give an error as a page: within the console for who is in it, else alone, with the way to log in."""
+    """Return an error as a page: within the console for its users, else alone, with a link to log in."""
     told = answer if isinstance(answer, dict) else {}
     error = told.get("error") or {}
     given = error.get("details") or {}

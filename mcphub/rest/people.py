@@ -1,4 +1,4 @@
-"""REST over people: who there is, who may come in, and in which groups. By people, as in the console."""
+"""REST over people: accounts, their state, and their groups. By people, as in the console."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from mcphub.login.providers.people import keep_console
-from mcphub.signin import ending
+from mcphub import ending
+from mcphub.console_access import keep_console
 from sessions_app import people
 from sessions_app.keys.making import groups_beyond
 from sessions_app.kit.lists.filters import ListFilter, TextIs, YesOrNo
@@ -45,7 +45,7 @@ PEOPLE_FILTERS: tuple[ListFilter, ...] = (
 
 
 class PersonSerializer(ReasonedSerializer):
-    """A person, or the account of a service, without what they log in by."""
+    """A person or a service account, without credentials."""
 
     principal = serializers.SerializerMethodField(help_text="As calls name it: user:ID.")
     groups = Named(
@@ -99,7 +99,7 @@ class PersonSerializer(ReasonedSerializer):
         return getattr(row, "provisioned", None) is not None
 
     def _write(self, row: Any, values: dict[str, Any]) -> User:
-        """Change what is asked for and nothing else; raise ValidationError, by field, where who asks may not."""
+        """Apply the requested changes only; raise ValidationError, by field, without the permission."""
         request: Request = self.context["request"]
         had = set(row.groups.all())
         wanted = set(values.get("groups", had))

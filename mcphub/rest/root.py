@@ -1,12 +1,11 @@
-"""`/api/`: what there is over REST for whoever asks, each with its address and one sentence."""
+"""`/api/`: the resources available to the caller, each with its address and one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.urls import resolve
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import override
 from drf_spectacular.utils import extend_schema
@@ -16,59 +15,64 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from mcphub.parts import RestEndpoint, RestResource
 from mcphub.rest.pages import PageRenderer
+from sessions_app.kit.features import declared
 from sessions_app.models import ApiKey
 from sessions_app.rest.access import may_read
 
-ABOUT: Mapping[str, Promise] = {
+if TYPE_CHECKING:
+    from django.utils.functional import _StrOrPromise
+
+_CORE: Mapping[str, _StrOrPromise] = {
     "invocations": _("Every recorded call, newest first, with filters, facets and statistics."),
-    "errors": _("Failed calls in groups that are alike."),
-    "sessions": _("Sessions of clients: who is connected, and who was."),
+    "errors": _("Failed calls, grouped by cause."),
+    "sessions": _("Client sessions, current and past."),
     "tasks": _("Calls that their clients follow in the background."),
-    "processes": _("The processes of the hub, with their transports and last errors."),
-    "approvals": _("Calls that wait for a person's yes, and what was decided."),
-    "offers": _("What upstreams offer, and what was approved of it."),
-    "waiting-changes": _("Edits that wait for a second person."),
-    "notices": _("What people were told of."),
-    "notice-deliveries": _("Notices on their way to subscriptions, and those that were given up."),
+    "processes": _("Processes of the hub, with their transports and last errors."),
+    "approvals": _("Calls that wait for approval, and past decisions."),
+    "offers": _("Definitions that upstreams offer, and decisions about them."),
+    "waiting-changes": _("Changes that wait for a second person."),
     "tool-definitions": _("The tools of the catalogue, with their versions."),
-    "toolsets": _("Choices of tools at addresses of their own."),
+    "toolsets": _("Selections of tools at their own addresses."),
     "resources": _("The resources of the catalogue."),
     "prompts": _("The prompts of the catalogue."),
-    "connections": _("Connections to other MCP servers, and how each stands."),
-    "accounts": _("Accounts as which the hub is at upstreams and APIs."),
+    "connections": _("Connections to other MCP servers, and their status."),
+    "accounts": _("The hub's accounts at upstreams and APIs."),
     "services": _("Addresses and credentials that HTTP tools share."),
-    "secrets": _("Secrets by name, never with their values."),
-    "launch-profiles": _("What the hub may run as child processes."),
-    "keys": _("API keys without their texts."),
-    "workspaces": _("Teams with tools, keys, rules and calls of their own."),
-    "people": _("People of the hub: who may come in, and in which groups they are."),
-    "groups": _("Groups of people: roles of the console, and whose tools are whose."),
-    "policy-rules": _("Rules about calls: what they deny, ask about and allow."),
-    "guardrails": _("What is looked for in arguments and results, and what is done about it."),
-    "quotas": _("How much may be called, and how much is used."),
-    "redaction-rules": _("What is taken out of calls before they are recorded."),
-    "providers": _("Providers of models, without their keys."),
-    "models": _("Models of providers, and what each can do."),
-    "model-prices": _("What models cost."),
-    "error-mappings": _("What clients are told for each internal error code."),
-    "saved-views": _("Lists of the console as people saved them: one's own, and those that are shared."),
+    "allowed-hosts": _("Hosts outside the public internet that the hub can reach."),
+    "secrets": _("Secrets by name, without their values."),
+    "launch-profiles": _("Commands that the hub can run as child processes."),
+    "keys": _("API keys, without the keys themselves."),
+    "workspaces": _("Teams with their own tools, keys, rules and calls."),
+    "people": _("People of the hub, and their groups."),
+    "groups": _("Groups of people: console roles and access to tools."),
+    "policy-rules": _("Call rules, which deny, allow, or hold calls for approval."),
+    "guardrails": _("Guardrails, which inspect arguments and results."),
+    "quotas": _("Quotas and their current usage."),
+    "redaction-rules": _("Redaction rules, which remove values from calls before they are recorded."),
+    "error-mappings": _("Responses to clients for each internal error code."),
+    "saved-views": _("Saved console lists: your own and shared ones."),
     "audit/events": _("The sealed history of edits."),
-    "audit/checkpoints": _("Signed states of the audit."),
-    "audit/verifications": _("When the audit was verified, and what was found."),
-    "audit/shipping": _("Places outside that get the audit, and how far each is."),
-    "audit/holds": _("Legal holds: parts of the audit that retention leaves alone."),
-    "audit/retention": _("How long the audit is kept."),
-    "audit/export": _("The audit as one file, to download."),
-    "query": _("Asks a model that may use the hub's tools."),
-    "session": _("Begins a conversation with a model."),
-    "tools": _("The tools that the key may use in a chat."),
-    "health": _("How the chat and its providers are."),
+    "audit/checkpoints": _("Signed checkpoints of the audit log."),
+    "audit/verifications": _("Verifications of the audit log, and their results."),
+    "audit/holds": _("Legal holds: parts of the audit log exempt from retention."),
+    "audit/retention": _("Retention of the audit log."),
+    "audit/export": _("The audit log as one file, to download."),
 }
-"""Address below `/api/` -> what is there."""
-OF_CHAT: Mapping[str, str] = {"query": "chat", "session": "chat", "tools": "tools:list", "health": ""}
-"""Addresses that are no views -> the scope that a key needs; people have none of them."""
+"""Address below `/api/` -> its description, without features' additions."""
 _PEOPLE_ONLY = frozenset({"groups", "launch-profiles", "people", "saved-views"})
+
+
+def endpoints() -> dict[str, RestEndpoint]:
+    """Return the addresses that are no views, by name. People have none of them."""
+    return {each.name: each for each in declared(RestEndpoint)}
+
+
+def about() -> dict[str, _StrOrPromise]:
+    """Return address below `/api/` -> its description."""
+    rows = {each.prefix: each.about for each in declared(RestResource)}
+    return {**_CORE, **rows, **{name: each.about for name, each in endpoints().items()}}
 
 
 class ListedSerializer(serializers.Serializer[Any]):
@@ -80,7 +84,7 @@ class ListedSerializer(serializers.Serializer[Any]):
 
 
 class RootSerializer(serializers.Serializer[Any]):
-    """What there is for whoever asks."""
+    """The resources available to the caller."""
 
     document = serializers.CharField(help_text="Where the OpenAPI document is.")
     docs = serializers.CharField(help_text="Where a page shows that document.")
@@ -88,7 +92,9 @@ class RootSerializer(serializers.Serializer[Any]):
 
 
 class RootView(APIView):
-    """The list names what the key or the person may read, as the map of the console does, and nothing else."""
+    """The list contains the resources that the key or the person may read, as the console's map does, and nothing
+    else.
+    """
 
     permission_classes = (IsAuthenticated,)
 
@@ -101,24 +107,25 @@ class RootView(APIView):
 
     def _answer(self, request: Request) -> Response:
         resources = [
-            {"name": name, "address": _at(request, f"{name}/"), "about": str(ABOUT[name])}
-            for name in self._readable(request)
+            {"name": name, "address": _at(request, f"{name}/"), "about": str(words)}
+            for name, words in self._readable(request)
         ]
         answer = {"document": _at(request, "schema"), "docs": _at(request, "docs"), "resources": resources}
         return Response(answer, headers={"Cache-Control": "private, no-store"})
 
-    def _readable(self, request: Request) -> Iterator[str]:
+    def _readable(self, request: Request) -> Iterator[tuple[str, _StrOrPromise]]:
         key: ApiKey | None = request.auth if isinstance(request.auth, ApiKey) else None
-        for name in ABOUT:
-            if name in OF_CHAT:
-                if key is not None and (not OF_CHAT[name] or OF_CHAT[name] in key.scopes):
-                    yield name
+        served = endpoints()
+        for name, words in about().items():
+            if name in served:
+                if key is not None and (not served[name].scope or served[name].scope in key.scopes):
+                    yield name, words
             elif not (key is not None and name in _PEOPLE_ONLY) and may_read(request, view_of(name)):
-                yield name
+                yield name, words
 
 
 def view_of(name: str) -> Any:
-    """Give the class of the view at an address below `/api/`; raise Resolver404."""
+    """Return the class of the view at an address below `/api/`; raise Resolver404."""
     view: Any = resolve(f"/api/{name}/").func
     return view.cls
 

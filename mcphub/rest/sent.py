@@ -44,6 +44,8 @@ RULE: Mapping[str, Json] = {
     "words": "Transfers above 100 are made by people.",
     "watching": True,
 }
+ALLOWED_HOST: Mapping[str, Json] = {"host": "10.0.3.7:8443", "enabled": True, "note": "The ticket system."}
+WRITE_STOP: Mapping[str, Json] = {"workspace": None, "reason": "A leaked key is looked into."}
 GUARDRAIL: Mapping[str, Json] = {
     "name": "no-mail",
     "applies_to": "all",
@@ -111,6 +113,7 @@ REQUESTS: Mapping[str, Json] = {
     "ReplayRequestRequest": {"dry_run": True},
     "KeyRequest": KEY,
     "RevocationRequest": {"reason": REASON},
+    "AccountableRequest": {"people": ["ada"], "reason": REASON},
     "RotationRequest": {"overlap_hours": 24, "reason": REASON},
     "LaunchProfileRequest": PROFILE,
     "PatchedLaunchProfileRequest": {"arguments": ["--stdio", "--quiet"], "reason": REASON},
@@ -130,6 +133,10 @@ REQUESTS: Mapping[str, Json] = {
     "ProviderTestRequest": {"model": "llama"},
     "ModelRequest": MODEL,
     "PatchedModelRequest": _SWITCHED,
+    "WriteStopRequest": WRITE_STOP,
+    "AllowWritesRequest": {"reason": "The key was replaced."},
+    "AllowedHostRequest": {**ALLOWED_HOST, "reason": REASON},
+    "PatchedAllowedHostRequest": _SWITCHED,
     "RedactionRuleRequest": {**REDACTION, "reason": REASON},
     "PatchedRedactionRuleRequest": _SWITCHED,
     "SavedViewRequest": VIEW,

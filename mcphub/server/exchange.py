@@ -1,7 +1,7 @@
 """The one place where a request of MCP meets its session or its envelope, its channel, its end and its error boundary.
 
-A transport makes a `SessionExchange` or a `StatelessExchange` with a channel to the client, has it `answered`, and
-sends what comes back. Where the eras differ, these two differ, and no method asks which one it serves.
+A transport creates a `SessionExchange` or a `StatelessExchange` with a channel to the client, has it `answered`, and
+sends the result. Where the eras differ, these two differ, and no method asks which one it serves.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Handler: TypeAlias = Callable[[Any, dict[str, Json]], Awaitable[Result]]
 """A method of MCP: takes the exchange and the params."""
 Value = TypeVar("Value")
 _LONGEST_IN_SPAN = 256
-"""Characters of what a client writes."""
+"""Characters of client input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Failure:
 
 
 async def guarded(hub: Hub, transport: str, request: jsonrpc.Request, work: Awaitable[Value]) -> Value | Failure:
-    """Give what `work` for the request gives, or the failure to answer with. Raises only its own cancellation."""
+    """Return the result of `work` for the request, or the failure to answer with. Raises only its own cancellation."""
     try:
         return await work
     except asyncio.CancelledError:
@@ -82,7 +82,7 @@ async def guarded(hub: Hub, transport: str, request: jsonrpc.Request, work: Awai
 
 
 def encoded(hub: Hub, request: jsonrpc.Request, outcome: bytes | Failure) -> bytes:
-    """Give the message that answers the request, where errors have no other place than a message."""
+    """Return the message that answers the request, where errors have no other place than a message."""
     if isinstance(outcome, Failure):
         rendered = failures.error_object(hub.configuration.errors, outcome.error)
         return jsonrpc.encode_error(request.id, rendered)
@@ -91,14 +91,15 @@ def encoded(hub: Hub, request: jsonrpc.Request, outcome: bytes | Failure) -> byt
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What a span tells of the HTTP request that carries one of MCP."""
+    """A span's facts about the HTTP request that carries one of MCP."""
 
     version: str
     port: int
     """Of the client."""
     trace: tracing.TraceContext | None
-    """Whose span it belongs under, as its headers say. A request of MCP is only linked with that: several may share
-    one of HTTP, and its own `_meta` says where it belongs (OpenTelemetry, MCP)."""
+    """The parent of its span, according to its headers. An MCP request is only linked with it: several may share one
+    HTTP request, and its own `_meta` names its parent (OpenTelemetry, MCP).
+    """
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,52 +112,52 @@ class McpExchange(CallExchange):
     gone: Watch | None = None
     """`watch` for a method that keeps the connection alive itself, where that costs less."""
     idempotency_key: str | None = None
-    """What the transport's own means say of it, as HTTP's header does."""
+    """The key in the transport's own form, such as HTTP's header."""
     headers: envelope.RoutingHeaders | None = None
     """Of a self-describing request, whose headers must agree with its body."""
     http: HttpRequest | None = None
-    """What carries the request, where spans are recorded and HTTP does."""
+    """The carrying HTTP request, if spans are recorded."""
     toolset: str = ""
-    """The name of the toolset whose address the request came to; empty: the whole catalogue."""
+    """The name of the toolset at the request's address; empty: the whole catalogue."""
 
     @property
     def request_id(self) -> jsonrpc.RequestId:
         return self.request.id
 
     def catalog(self) -> Selection:
-        """Give the tools that there are at this address; raise ToolsetNotFound."""
+        """Return the tools that there are at this address; raise ToolsetNotFound."""
         catalog = self.configuration.catalog
         return catalog.toolset(self.toolset, self.source.caller) if self.toolset else catalog
 
     def prompts(self) -> Prompts:
-        """Give the prompts that there are at this address; raise ToolsetNotFound."""
+        """Return the prompts that there are at this address; raise ToolsetNotFound."""
         configuration = self.configuration
         if not self.toolset:
             return configuration.prompts
         return configuration.catalog.toolset(self.toolset, self.source.caller).prompts_of(configuration.prompts)
 
     def resources(self) -> Resources:
-        """Give the resources that there are at this address; raise ToolsetNotFound."""
+        """Return the resources that there are at this address; raise ToolsetNotFound."""
         configuration = self.configuration
         if not self.toolset:
             return configuration.resources
         return configuration.catalog.toolset(self.toolset, self.source.caller).resources_of(configuration.resources)
 
     def going_on(self, first: str) -> McpExchange:
-        """Give the exchange of a call that goes on with what the invocation `first` began."""
+        """Return the exchange of a call that continues the invocation `first`."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, continues=first))
 
     async def answered(self) -> bytes | Failure:
-        """Give the encoded result of the request, or its failure."""
+        """Return the encoded result of the request, or its failure."""
         return await guarded(self.hub, self.source.transport, self.request, self._encoded_result())
 
     async def _encoded_result(self) -> bytes:
         return jsonrpc.encode_result(self.request.id, await self.result())
 
     async def result(self) -> Result:
-        """Give the result of the method. Raises whatever it raises; MethodNotFound for one that the era has not."""
+        """Return the result of the method. Raises whatever it raises; MethodNotFound for one that the era has not."""
         parent = tracing.sent_context(self.request.params.get("_meta"))
-        if not tracing.is_on():
+        if tracing.recorder is None:
             if parent is not None:
                 self._belongs_to(parent.trace_id, None)
             return await self._result()
@@ -171,11 +172,11 @@ class McpExchange(CallExchange):
         raise NotImplementedError
 
     def _belongs_to(self, trace_id: str, span_id: str | None) -> None:
-        """Have the rows of this request say to which trace and span it belongs."""
+        """Set trace and span on the rows of this request."""
         self.source = dataclasses.replace(self.source, trace_id=trace_id, span_id=span_id)
 
     def _span(self, parent: tracing.TraceContext | None) -> tracing.Operation | tracing.NoSpan:
-        """Give the span of the request, by OpenTelemetry's conventions for MCP."""
+        """Return the span of the request, by OpenTelemetry's conventions for MCP."""
         method, source = self.request.method, self.source
         name = method if method in methods.STATELESS or method in methods.HANDSHAKE else tracing.OTHER
         is_pipe = source.transport == transports.STDIO.name
@@ -187,7 +188,7 @@ class McpExchange(CallExchange):
         return tracing.served(name, labels, parent=parent, link=self.http.trace if self.http is not None else None)
 
     def _tell(self, span: tracing.Operation | tracing.NoSpan) -> None:
-        """Say in a span what no duration is told apart by."""
+        """Add attributes to a span that durations are not grouped by."""
         params, source = self.request.params, self.source
         span.set("jsonrpc.request.id", str(self.request.id)[:_LONGEST_IN_SPAN])
         if source.in_session:
@@ -209,15 +210,15 @@ class McpExchange(CallExchange):
         raise NotImplementedError
 
     def resumed(self, method: str, params: dict[str, Json]) -> InputRounds | None:
-        """Give the round of input that the request brings; None where it brings none."""
+        """Return the round of input that the request brings; None where it brings none."""
         raise NotImplementedError
 
     def requester(self, method: str, params: dict[str, Json]) -> InputRequester:
-        """Give how a tool asks the client for input."""
+        """Return how a tool asks the client for input."""
         raise NotImplementedError
 
     def cannot_ask(self, missing: list[InputRequest]) -> HubError:
-        """Give the error for input requests that the client did not declare."""
+        """Return the error for input requests that the client did not declare."""
         raise NotImplementedError
 
 
@@ -311,7 +312,7 @@ class ConnectionExchange(SessionExchange):
 
 
 def session_source(session: SessionView, caller: Caller, address: str) -> CallSource:
-    """Give the source of a session's requests; the same object as long as nothing of it changes."""
+    """Return the source of a session's requests; the same object as long as nothing of it changes."""
     for known in session.sources:
         kept: CallSource = known
         if kept.caller is caller and kept.client_address == address:
@@ -334,7 +335,7 @@ def session_source(session: SessionView, caller: Caller, address: str) -> CallSo
 async def stateless_source(
     hub: Hub, caller: Caller, climbed: envelope.Envelope, transport: str, address: str = ""
 ) -> CallSource:
-    """Give the source of a request that describes itself: that of its client's last one, if nothing has changed."""
+    """Return the source of a request that describes itself: that of its client's last one, if nothing has changed."""
     key = (climbed.client_name, climbed.client_version, climbed.protocol_version, address)
     known: CallSource | None = caller.sources.get(key)
     if (
@@ -365,7 +366,7 @@ async def stateless_source(
 
 
 async def take(hub: Hub, session_id: str, message: jsonrpc.Message) -> None:
-    """Take what needs no response: a notification, or a response of the client's."""
+    """Accept a message without a response: a notification, or a response of the client's."""
     if isinstance(message, jsonrpc.Notification) and message.method == "notifications/cancelled":
         await cancel_request(hub, session_id, message.params.get("requestId"))
     elif isinstance(message, jsonrpc.Response | jsonrpc.ErrorResponse):
@@ -381,7 +382,7 @@ async def cancel_request(hub: Hub, session_id: str, request_id: Json) -> None:
 
 
 def _progress_token(params: dict[str, Json]) -> str | int | None:
-    """Give the token under which the client wants to hear of progress, where it gave a valid one."""
+    """Return the client's token for progress, if it is valid."""
     meta = params.get("_meta")
     token = meta.get("progressToken") if isinstance(meta, dict) else None
     return token if isinstance(token, str | int) and not isinstance(token, bool) else None

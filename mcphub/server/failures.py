@@ -1,4 +1,4 @@
-"""Turns any exception into the error that the caller gets, and logs it under the id that the caller is told."""
+"""Turns any exception into the caller's error, and logs it under the ID in that error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINES_A_SECOND = 50
 
 
 def as_hub_error(error: Exception, what: str, *values: object) -> HubError:
-    """Give the error to answer with. `what` % `values` is for the log. Called while `error` is handled.
+    """Return the error to answer with. `what` % `values` is for the log. Called while `error` is handled.
 
     A database that is away is nobody's mistake and soon back: then the caller may try again.
     """
@@ -35,7 +35,7 @@ def as_hub_error(error: Exception, what: str, *values: object) -> HubError:
 
 
 def error_object(error_map: ErrorMap, error: HubError) -> dict[str, Json]:
-    """Give the `error` of the message that answers a request, and log it."""
+    """Return the `error` of the message that answers a request, and log it."""
     rendered = error_map.render(error, invocation_id=error.invocation_id)
     rendered["data"]["correlationId"] = error.correlation_id
     log("An error was answered", error.code, error.correlation_id)
@@ -43,7 +43,7 @@ def error_object(error_map: ErrorMap, error: HubError) -> dict[str, Json]:
 
 
 def log(event: str, error_code: str, correlation_id: str) -> None:
-    """Log what became of an error, under the id that its caller is told."""
+    """Log an error under the ID that its caller received."""
     left_out = _pace.left_out()
     if left_out:
         logger.info("More errors were answered within a second than are logged", extra={"left_out": left_out})
@@ -59,7 +59,7 @@ class _Pace:
         self._seen = 0
 
     def left_out(self) -> int:
-        """Give how many lines the last second went without, once."""
+        """Return how many lines the last second went without, once."""
         second = int(time.monotonic())
         if second == self._second:
             return 0

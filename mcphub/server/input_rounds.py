@@ -1,7 +1,7 @@
 """InputRounds of a stateless call that asks its client (MCP 2026-07-28, Input required).
 
-The hub keeps nothing between them. What was asked and answered travels in `requestState`: encrypted, bound to the
-caller and to the request, and short-lived, so that any worker can go on and nobody can change it.
+The hub keeps nothing between them. Questions and answers travel in `requestState`: encrypted, bound to the caller and
+to the request, and short-lived, so that any worker can continue and nobody can change it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LARGEST_STATE_BYTES = 1024 * 1024
 _PURPOSE = b"mcphub request state"
 _NONCE_BYTES = 12
 _OWN = frozenset({"_meta", "inputResponses", "requestState"})
-"""Parameters that are not what the request asks for."""
+"""Parameters that are not part of the request's meaning."""
 
 
 class InputRounds:
@@ -51,9 +51,9 @@ class InputRounds:
         self._asked: dict[str, str] = {}
         """Key -> digest of the question, of the round before."""
         self._given: Mapping[str, Any] = {}
-        """What the client sends in this round, by key."""
+        """The client's responses in this round, by key."""
         self._answers: dict[str, list[Any]] = {}
-        """Key -> digest of the question, answer: what is settled."""
+        """Key -> digest of the question, answer: the settled ones."""
         self._pending: dict[str, InputRequest] = {}
         self._error: HubError | None = None
 
@@ -74,7 +74,9 @@ class InputRounds:
 
     @property
     def _binding(self) -> bytes:
-        """What the state is bound to: caller and request. Most calls never ask, so it is made when the first does."""
+        """Return the binding of the state: caller and request. Most calls never ask, so it is made when the first
+        does.
+        """
         if self._bound is None:
             salient = json.digest(json.canonical({n: value for n, value in self._params.items() if n not in _OWN}))
             self._bound = json.canonical([self._source.caller.principal, self._method, salient]).encode()
@@ -86,7 +88,8 @@ class InputRounds:
         return self._first
 
     def digests_without(self, stem: str) -> tuple[str, str] | None:
-        """Give the digests of this round's state and of its answers; None in the first, and where a key was asked that
+        """Return the digests of this round's state and of its answers; None in the first, and where a key was
+        asked that
         begins with `stem`."""
         if not self._number or any(key.startswith(stem) for key in self._asked):
             return None
@@ -130,7 +133,7 @@ class InputRounds:
         return Suspended({**recorded, "requestState": state}, recorded)
 
     def _settle(self, key: str, question: InputRequest) -> Any:
-        """Give the answer to a question; raise InvalidInputResponse where there is none to this very question."""
+        """Return the answer to a question; raise InvalidInputResponse where there is none to this very question."""
         digest = self._digest(question)
         settled = self._answers.get(key)
         if settled is not None and settled[0] == digest:

@@ -1,4 +1,4 @@
-"""Who listens in this process: GET streams of sessions, HTTP+SSE streams, subscriptions of stateless callers.
+"""Listeners of this process: GET streams of sessions, HTTP+SSE streams, subscriptions of stateless callers.
 
 A plain registry. The change bus wakes each process once per event; from here it reaches all of its streams.
 """
@@ -19,10 +19,10 @@ from sessions_app.protocol.errors import ServerBusy
 from sessions_app.protocol.json import Json
 
 _HELD_MESSAGES = 1000
-"""A stream whose client reads slower than this is ended rather than let grow."""
+"""A stream whose client reads slower than this is ended rather than allowed to grow."""
 
 HEARTBEAT = b""
-"""What a stream yields at each interval, whatever else it carries: the transport gives a sign of life in its way."""
+"""Yielded by a stream at each interval, besides its messages: the transport sends a sign of life in its own form."""
 
 RESOURCE_UPDATED = "notifications/resources/updated"
 
@@ -31,32 +31,51 @@ Kind = Literal["tools", "prompts", "resources"]
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a listener asked to be told."""
+    """The notifications that a listener requested."""
 
     tools: bool = False
     prompts: bool = False
     resources: bool = False
     uris: frozenset[str] = frozenset()
-    """Resources of which a stateless listener hears when they read differently; a session's are rows."""
+    """Resources whose changes a stateless listener receives; a session's are rows."""
 
     def wire(self) -> dict[str, Json]:
-        """Give the accepted subset, as the acknowledgement states it."""
+        """Return the accepted subset, as the acknowledgement states it."""
         lists = {f"{kind}ListChanged": True for kind in ("tools", "prompts", "resources") if getattr(self, kind)}
         return {**lists, "resourceSubscriptions": sorted(self.uris)} if self.uris else lists
 
 
 EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
-"""What the stream of a session is told without asking."""
+"""The default notifications on a session's stream."""
 
 
 class Stream:
     """Messages on their way to one listener. Iterate it; it ends when closed."""
 
-    __slots__ = ("_held", "_waiter", "credential", "is_closed", "meta", "principal", "session_id", "wanted")
+    __slots__ = (
+        "_held",
+        "_waiter",
+        "carries_answers",
+        "credential",
+        "is_closed",
+        "meta",
+        "principal",
+        "session_id",
+        "wanted",
+    )
 
     def __init__(
-        self, principal: str, credential: str, session_id: str | None, wanted: Filter, meta: dict[str, Json] | None
+        self,
+        principal: str,
+        credential: str,
+        session_id: str | None,
+        wanted: Filter,
+        meta: dict[str, Json] | None,
+        *,
+        carries_answers: bool = False,
     ) -> None:
+        self.carries_answers = carries_answers
+        """Requests of its session are answered on it."""
         self.principal = principal
         self.credential = credential
         self.session_id = session_id
@@ -79,12 +98,12 @@ class Stream:
             self._wake()
 
     def beat(self) -> None:
-        """Give a sign of life, unless the client has not read the last one yet."""
+        """Return a sign of life, unless the client has not read the last one yet."""
         if HEARTBEAT not in (self._held or ()):
             self.push(HEARTBEAT)
 
     def close(self) -> None:
-        """End the stream after what it holds."""
+        """End the stream after its queued messages."""
         self.is_closed = True
         self._wake()
 
@@ -137,18 +156,38 @@ class Streams:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._heart
         for stream in list(self._streams):
-            stream.close()
+            if not stream.carries_answers:
+                stream.close()
+
+    def sessions(self) -> list[str]:
+        """Return the sessions whose requests are answered on a stream of this process."""
+        return [name for name, own in self._by_session.items() if own[-1].carries_answers]
+
+    def end_sessions(self, but: Collection[str] = ()) -> None:
+        """End the streams that answers go out on, but those of some sessions."""
+        for stream in self._streams:
+            if stream.carries_answers and stream.session_id not in but:
+                stream.close()
 
     def open(
-        self, caller: Caller, session_id: str | None, wanted: Filter, meta: dict[str, Json] | None = None
+        self,
+        caller: Caller,
+        session_id: str | None,
+        wanted: Filter,
+        meta: dict[str, Json] | None = None,
+        *,
+        carries_answers: bool = False,
     ) -> Stream:
-        """Make a stream for a caller; raise ServerBusy at a bound. `meta` stands in each notification of the hub."""
+        """Make a stream for a caller; raise ServerBusy at a bound. `meta` stands in each notification of the hub.
+
+        One that `carries_answers` outlives `stop`, until `end_sessions`.
+        """
         if len(self._streams) >= self._limit:
             raise _busy("The hub holds as many streams as it may. Try again later.")
         principal = caller.principal
         if self._by_caller[principal] >= self._limit_per_caller:
             raise _busy(f"The caller has {self._limit_per_caller} streams open. Close some, or try again later.")
-        stream = Stream(principal, caller.credential, session_id, wanted, meta)
+        stream = Stream(principal, caller.credential, session_id, wanted, meta, carries_answers=carries_answers)
         self._by_caller[principal] += 1
         self._streams[stream] = time.monotonic() + self._heartbeat_seconds
         if session_id is not None:
@@ -169,7 +208,7 @@ class Streams:
                 self._by_session.pop(stream.session_id, None)
 
     def uris(self) -> set[str]:
-        """Give the resources of which stateless listeners of this process want to hear."""
+        """Return the resources followed by stateless listeners of this process."""
         return {uri for stream in self._streams for uri in stream.wanted.uris}
 
     def send(self, session_id: str, message: bytes) -> bool:
@@ -185,7 +224,7 @@ class Streams:
             stream.close()
 
     def end_of(self, ended: Collection[str]) -> None:
-        """End the streams of callers who may not listen any more, or of keys (`key:<id>`) that open nothing now."""
+        """End the streams of callers that may no longer listen, or of keys (`key:<id>`) that are no longer valid."""
         for stream in self._streams:
             if stream.principal in ended or stream.credential in ended:
                 stream.close()
@@ -197,7 +236,7 @@ class Streams:
                 stream.close()
 
     def tell_list_changed(self, kind: Kind) -> None:
-        """Tell every listener once: of a session with several streams, the newest."""
+        """Notify every listener once: of a session with several streams, the newest."""
         method = f"notifications/{kind}/list_changed"
         plain = jsonrpc.encode_notification(method, {})
         for own in self._by_session.values():
@@ -208,7 +247,7 @@ class Streams:
                 stream.push(jsonrpc.encode_notification(method, {"_meta": stream.meta}))
 
     def tell_updated(self, subscribed: Iterable[tuple[str, str]], concerns: Callable[[str], bool]) -> None:
-        """Tell who wants to know: sessions as `subscribed` says, by id and URI, others of what they asked for."""
+        """Notify the followers: sessions according to `subscribed`, by ID and URI, others by their request."""
         for session_id, uri in subscribed:
             self.send(session_id, jsonrpc.encode_notification(RESOURCE_UPDATED, {"uri": uri}))
         for stream in self._streams:

@@ -11,10 +11,12 @@ from invocations.approvals.telling import QUESTION
 from invocations.call.context import LOG_LEVELS
 from invocations.calling import LONGEST_IDEMPOTENCY_KEY, CallResult
 from invocations.exchange import CallRequest
+from mcphub.parts import ProtocolExtension
 from mcphub.server import prompts, resources, tasks
 from mcphub.server.input_rounds import InputRounds
 from mcphub.server.results import IDENTITY, SERVER_INFO, hints, listed
 from mcphub.server.task_input import TaskInput
+from sessions_app.kit.features import declared, loaded
 from sessions_app.protocol import envelope, json, mcp_apps, revisions, shapes
 from sessions_app.protocol.errors import DuplicateRequest, InvalidParams
 from sessions_app.protocol.tasks import CORE_CAPABILITY, EXTENSION, Task
@@ -32,15 +34,21 @@ CAPABILITIES: dict[str, Any] = {
     "completions": {},
     "logging": {},
     "tasks": CORE_CAPABILITY,
-    "extensions": {EXTENSION: {}, mcp_apps.EXTENSION: mcp_apps.CAPABILITY},
+    "extensions": {
+        EXTENSION: {},
+        mcp_apps.EXTENSION: mcp_apps.CAPABILITY,
+        **{part.name: dict(part.capability) for part in declared(ProtocolExtension)},
+    },
 }
-"""What the methods below really do; nothing is advertised before it is there. Each revision gets what it knows."""
+"""The capabilities of the methods below; nothing is advertised before it exists. Each revision gets the members that
+it defines.
+"""
 
 IDEMPOTENCY_KEY = "mcphub/idempotencyKey"
 _KEPT_OF_LONG_KEY = 150
 """Characters of a client's key that stand in the key of a later round, where the whole leaves no room."""
 _CALL_TAIL = {False: b',"_meta":{', True: b',"resultType":"complete","_meta":%b,' % json.dumps(IDENTITY)[:-1]}
-"""What follows a tool's result, up to the call's own members of `_meta`; by whether results have a type."""
+"""The bytes between a tool's result and the call's own members of `_meta`; by whether results have a type."""
 
 
 async def ping(exchange: McpExchange, params: dict[str, Json]) -> Result:
@@ -48,7 +56,7 @@ async def ping(exchange: McpExchange, params: dict[str, Json]) -> Result:
 
 
 async def server_discover(exchange: McpExchange, params: dict[str, Json]) -> Result:
-    words = exchange.catalog().instructions
+    words = exchange.catalog().instructions_for(exchange.source.caller)
     return {
         "supportedVersions": list(revisions.STATELESS),
         "capabilities": shapes.capabilities_for(exchange.revision, CAPABILITIES),
@@ -58,7 +66,7 @@ async def server_discover(exchange: McpExchange, params: dict[str, Json]) -> Res
 
 
 def initialize(params: dict[str, Json], version: str, instructions: str = "") -> dict[str, Json]:
-    """Give the result of `initialize`; the transport has made or promoted the session."""
+    """Return the result of `initialize`; the transport has made or promoted the session."""
     result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER_INFO}
     if instructions:
         result["instructions"] = instructions
@@ -66,7 +74,7 @@ def initialize(params: dict[str, Json], version: str, instructions: str = "") ->
 
 
 def client_of(params: dict[str, Json]) -> dict[str, Json]:
-    """Read who initializes; raise InvalidParams for what is no `initialize` (MCP, Lifecycle)."""
+    """Read the client of an `initialize`; raise InvalidParams for an invalid one (MCP, Lifecycle)."""
     info = params.get("clientInfo")
     capabilities = params.get("capabilities", {})
     if not isinstance(params.get("protocolVersion"), str):
@@ -86,7 +94,7 @@ def client_of(params: dict[str, Json]) -> dict[str, Json]:
 async def initialize_session(exchange: SessionExchange, params: dict[str, Json]) -> Result:
     """Take the session of a connection through its handshake."""
     session = await exchange.hub.sessions.initialize(exchange.session.session_id, **client_of(params))
-    return initialize(params, session.protocol_version, exchange.catalog().instructions)
+    return initialize(params, session.protocol_version, exchange.catalog().instructions_for(exchange.source.caller))
 
 
 async def logging_set_level(exchange: McpExchange, params: dict[str, Json]) -> Result:
@@ -100,7 +108,7 @@ async def logging_set_level(exchange: McpExchange, params: dict[str, Json]) -> R
 async def tools_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
     selection = exchange.catalog()
     shows_views = mcp_apps.declared(exchange.source.client_capabilities)
-    return listed(exchange, selection.tool_list if shows_views else selection.model_list, params)
+    return listed(exchange, selection.listing(exchange.source.caller, shows_views=shows_views), params)
 
 
 async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
@@ -167,8 +175,8 @@ def _answered(exchange: McpExchange, answer: CallResult) -> Result:
     meta: dict[str, Any] = {"mcphub/invocationId": answer.invocation_id}
     if answer.duplicate_of:
         meta["mcphub/duplicateOf"] = answer.duplicate_of
-    if answer.near:
-        meta["mcphub/quota"] = [spent.told() for spent in answer.near]
+    if answer.told:
+        meta |= answer.told
     revision = exchange.revision
     if "_meta" not in answer.wire and shapes.carries(revision, answer.wire):
         # In the tool's own order: the record is canonical, the answer is not.
@@ -180,7 +188,7 @@ def _answered(exchange: McpExchange, answer: CallResult) -> Result:
 
 
 def _idempotency_key(exchange: McpExchange, params: dict[str, Json], rounds: InputRounds | None) -> str | None:
-    """Give the key by which the client marks a repeat: in `_meta`, or in the header of HTTP."""
+    """Return the key by which the client marks a repeat: in `_meta`, or in the header of HTTP."""
     meta = params.get("_meta")
     key = meta.get(IDEMPOTENCY_KEY) if isinstance(meta, dict) else None
     if key is None:
@@ -196,7 +204,7 @@ def _idempotency_key(exchange: McpExchange, params: dict[str, Json], rounds: Inp
 
 
 async def subscriptions_listen(exchange: McpExchange, params: dict[str, Json]) -> Result:
-    """Tell what was asked for until the client goes (MCP 2026-07-28, Subscriptions)."""
+    """Send the requested notifications until the client leaves (MCP 2026-07-28, Subscriptions)."""
     asked: Any = params.get("notifications")
     wanted = resources.filter_of(exchange, asked)
     task_ids = await tasks.followed(exchange, asked)
@@ -229,7 +237,16 @@ async def subscriptions_listen(exchange: McpExchange, params: dict[str, Json]) -
     return {"resultType": "complete", "_meta": {**meta, **IDENTITY}}
 
 
+def _of_feature(path: str) -> Handler:
+    async def handler(exchange: McpExchange, params: dict[str, Json]) -> Result:
+        result: Result = await loaded(path)(exchange, params)
+        return result
+
+    return handler
+
+
 _BOTH: dict[str, Handler] = {
+    **{name: _of_feature(path) for part in declared(ProtocolExtension) for name, path in part.methods.items()},
     "tools/list": tools_list,
     "tools/call": tools_call,
     "resources/list": resources.resources_list,

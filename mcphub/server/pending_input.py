@@ -1,4 +1,4 @@
-"""Requests that the hub has sent to clients of sessions, and whose answers calls of this process wait for.
+"""Requests of the hub to clients of sessions, and calls of this process that wait for the answers.
 
 The client's answer is a POST of its own and may reach any worker: one that does not wait for it passes it on
 over the change bus.
@@ -24,7 +24,7 @@ ClientResponse: TypeAlias = jsonrpc.Response | jsonrpc.ErrorResponse
 
 _PURPOSE = b"mcphub request to a client"
 _GONE = -32000
-"""What SDKs call a connection that closed. Never sent: it stands for an answer that cannot come."""
+"""The SDKs' code for a closed connection. Never sent: it stands for an answer that cannot come."""
 
 
 class PendingInputRequests:
@@ -34,7 +34,7 @@ class PendingInputRequests:
         self._open: dict[tuple[str, str], asyncio.Future[ClientResponse]] = {}
 
     def open(self, session_id: str) -> tuple[str, asyncio.Future[ClientResponse]]:
-        """Give a new request id of the session, and the future of its answer. `close` it in the end."""
+        """Return a new request id of the session, and the future of its answer. `close` it in the end."""
         nonce = secrets.token_urlsafe(12)
         request_id = f"hub.{nonce}.{_seal(session_id, nonce)}"
         future: asyncio.Future[ClientResponse] = asyncio.get_running_loop().create_future()
@@ -54,13 +54,13 @@ class PendingInputRequests:
         return True
 
     def abandon(self, session_id: str) -> None:
-        """Fail what is asked of a session whose client has gone for good."""
+        """Fail the open requests of a session whose client has left for good."""
         for (session, request_id), future in self._open.items():
             if session == session_id and not future.done():
                 future.set_result(jsonrpc.ErrorResponse(request_id, {"code": _GONE, "message": "The client has gone."}))
 
     async def take(self, session_id: str, message: ClientResponse) -> None:
-        """Take an answer that a client posted. What the hub never asked of this session is dropped."""
+        """Take an answer that a client posted. An answer without a request of this session is dropped."""
         if is_ours(session_id, message.id) and not self.answer(session_id, message):
             text = encode(message).decode()
             await session_news.announce(bus.SESSION_ANSWER, session_id, text)
@@ -80,7 +80,7 @@ class PendingInputRequests:
 
 
 def is_ours(session_id: str, request_id: jsonrpc.RequestId | None) -> bool:
-    """Whether the hub made this id for this session. Only then other processes are asked about it."""
+    """Return whether the hub made this id for this session. Only then other processes are asked about it."""
     prefix, _, rest = request_id.partition(".") if isinstance(request_id, str) else ("", "", "")
     nonce, _, seal = rest.partition(".")
     return prefix == "hub" and hmac.compare_digest(seal.encode(), _seal(session_id, nonce).encode())

@@ -1,4 +1,4 @@
-"""Prompts over MCP, and the completion of what people type for prompts and resource templates."""
+"""Prompts over MCP, and completion for prompts and resource templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `resources/read`, `prompts/get` and `completion/complete` reach what they read: by way of the audit, once."""
+"""The way of `resources/read`, `prompts/get` and `completion/complete` to their targets: through the audit, once."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ async def read(
     scope: str = "tools:call",
     may_ask: bool = True,
 ) -> Result:
-    """Give the answer to the request that the exchange is of.
+    """Return the answer to the request that the exchange is of.
 
-    `asked` is the name of what it reads, and `arguments` what is recorded of it, both as they came. `may_ask`: what
-    is read may ask the client. Raises what `find` raises, and InvalidParams for a `requestState` of another request.
+    `asked` is the name of its target, and `arguments` their recorded form, both as received. `may_ask`: the target
+    may ask the client. Raises the errors of `find`, and InvalidParams for a `requestState` of another request.
     """
     method = exchange.request.method
     rounds = exchange.resumed(method, params) if may_ask else None

@@ -1,4 +1,4 @@
-"""Resources over MCP: lists, reading, and being told when one reads differently."""
+"""Resources over MCP: lists, reading, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from channels.db import database_sync_to_async
 from invocations.call.context import CallContext
 from invocations.reading import Reading
 from invocations.subject import RESOURCES_READ, RowSubject
+from mcphub.parts import ResourceReader
 from mcphub.server.listening import Filter, Streams
 from mcphub.server.reading import read
 from mcphub.server.results import IDENTITY, LIST_TTL_MS, bounded, hints, listed, text
 from sessions_app import bus, subscriptions
+from sessions_app.kit.features import declared, loaded
 from sessions_app.protocol import shapes
 from sessions_app.protocol.errors import InvalidParams, ResourceNotFound
 from sessions_app.protocol.json import Json
@@ -42,7 +44,7 @@ async def resources_read(exchange: McpExchange, params: dict[str, Json]) -> Resu
 
 
 async def resources_subscribe(exchange: McpExchange, params: dict[str, Json]) -> Result:
-    """Keep it with the session, so that whichever process holds its stream tells it."""
+    """Store it with the session, so that the process with its stream sends the notifications."""
     exchange.source.caller.need("tools:call")
     uri = _uri(params)
     _find(exchange, uri)
@@ -59,7 +61,7 @@ async def resources_unsubscribe(exchange: McpExchange, params: dict[str, Json]) 
 
 
 def filter_of(exchange: McpExchange, asked: Json) -> Filter:
-    """Give what the hub tells of the `notifications` of subscriptions/listen; what cannot be read is left out."""
+    """Return the supported part of the `notifications` of subscriptions/listen; unreadable parts are omitted."""
     if not isinstance(asked, dict):
         raise InvalidParams("subscriptions/listen needs notifications, an object that says what to tell of.")
     uris = asked.get("resourceSubscriptions", [])
@@ -76,7 +78,7 @@ def filter_of(exchange: McpExchange, asked: Json) -> Filter:
 
 
 async def tell_updated(streams: Streams, changed: list[OfferedResource], announced: set[str]) -> None:
-    """Tell the subscribers that this process holds: of rows that changed, and of URIs that a function announced."""
+    """Notify the subscribers in this process: of changed rows, and of URIs that a function announced."""
     if not len(streams) or not (changed or announced):
         return
     templates = [resource.template for resource in changed if resource.template is not None]
@@ -90,9 +92,9 @@ async def tell_updated(streams: Streams, changed: list[OfferedResource], announc
 
 
 async def wanted_of_upstreams(streams: Streams, snapshot: Resources) -> dict[str, frozenset[str]]:
-    """Give which resources of upstreams somebody wants to hear of, by the name of their connection.
+    """Return the followed resources of upstreams, by connection name.
 
-    Sessions of all processes count: whichever holds such a stream hears of it by itself.
+    Sessions of all processes count: the process with such a stream receives the notification itself.
     """
     if not snapshot.has_upstreams:
         return {}
@@ -111,6 +113,10 @@ async def _tell_upstreams(exchange: McpExchange, uri: str) -> None:
 
 def _reading(exchange: McpExchange, params: dict[str, Json]) -> Reading:
     uri = _uri(params)
+    for part in declared(ResourceReader):
+        if uri.startswith(part.prefix):
+            reading: Reading = loaded(part.reading)(exchange, uri)
+            return reading
     resource, values = _find(exchange, uri)
     source = resource.contents
 

@@ -1,4 +1,4 @@
-"""What results of several methods have in common: who answers, how long a cache may keep it, its bounds."""
+"""Common parts of several methods' results: server identity, cache lifetime, bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIST_TTL_MS = 60_000
 
 
 def hints(*, is_public: bool, ttl_ms: int = LIST_TTL_MS) -> dict[str, Json]:
-    """What a complete result that may be cached says beside its content (MCP 2026-07-28, Caching)."""
+    """Return the caching members of a complete result (MCP 2026-07-28, Caching)."""
     return {
         "resultType": "complete",
         "ttlMs": ttl_ms,
@@ -44,7 +44,7 @@ def listed(exchange: McpExchange, listing: Listing, params: dict[str, Json]) -> 
 
 
 def bounded(result: dict[str, Json]) -> bytes:
-    """Encode what may come from a function; raise ResultInvalid for what is no JSON or too long."""
+    """Encode a possible result of a function; raise ResultInvalid for invalid JSON or too much of it."""
     try:
         encoded = json.dumps(result)
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Streams of calls that outlive their connection (MCP, Streamable HTTP, Resumability and redelivery).
 
-A stream is numbered and kept by the process that runs the call, behind what it sends: the live path never waits
-for the database. A client that comes back, to whichever process, reads the rows and goes on with new ones.
+A stream is numbered and stored by the process that runs the call, behind its sending: the live path never waits for
+the database. A client that comes back, to whichever process, reads the rows and goes on with new ones.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _EVENT_ID = re.compile(r"([A-Za-z0-9_-]{16})\.([0-9]{1,9})")
 _MOST_WAITING = 20_000
 """Events not yet written; beyond it the oldest are let go."""
 _LATE_SECONDS = 1.0
-"""For what another process is about to write."""
+"""For events that another process is about to write."""
 _LOOKS_SECONDS = 5.0
-"""Between two looks of a follower whom nobody woke."""
+"""Between two looks of a follower that nobody woke."""
 _WRITE_SECONDS = 10.0
 """How long events are tried to be written while the database is away."""
 _GRACE_SECONDS = 30
-"""Beyond the longest call, after which a stream without an end is taken for one whose process died."""
+"""Beyond the longest call, after which a stream without an end counts as one of a dead process."""
 _TRIM_EVERY = 100
 
 
@@ -51,7 +51,7 @@ class CallStream:
         self.id = secrets.token_urlsafe(12)
         self.session_id = session_id
         self.is_attached = True
-        """Its own connection is there: who waits elsewhere need not be told of each event."""
+        """Its own connection is there: waiters elsewhere need no news of each event."""
         self.release = release
         """Ends that connection, because the stream goes on in another."""
         self._resuming = resuming
@@ -89,7 +89,7 @@ class Follower:
         self._ready.set()
 
     def finish(self) -> None:
-        """End after what is there."""
+        """End after the stored events."""
         self._until = 0
         self._ready.set()
 
@@ -147,18 +147,18 @@ class Resuming:
             self._writer = asyncio.create_task(self._write(), name="mcphub-stream-events")
 
     async def flushed(self) -> None:
-        """Wait until what was kept so far is written, or could not be."""
+        """Wait until the stored events are written, or have failed."""
         if self._writer is not None:
             await asyncio.shield(self._writer)
 
     async def stop(self) -> None:
-        """Write what waits, and let those who follow read it."""
+        """Write the waiting events, and let followers read them."""
         await self.flushed()
         for follower in self._followers.values():
             follower.finish()
 
     async def _write(self) -> None:
-        """Write what waits; what gathers meanwhile is the next batch."""
+        """Write the waiting events; those that gather meanwhile are the next batch."""
         while self._waiting:
             batch, self._waiting = self._waiting[-_MOST_WAITING:], []
             try:
@@ -186,7 +186,7 @@ class Resuming:
     # Coming back ---------------------------------------------------------------------------------
 
     async def follow(self, session_id: str, event_id: str) -> Follower:
-        """Give what follows an event, in this connection and no other. `leave` in the end.
+        """Yield the events after one, in this connection and no other. `leave` in the end.
 
         Raises InvalidRequest for an event that is not kept, ServerBusy at the bound of connections.
         """
@@ -247,7 +247,7 @@ def _write(batch: Sequence[CallStreamEvent]) -> None:
 
 
 def _read(session_id: str, stream: str, number: int) -> list[CallStreamEvent]:
-    """Give what follows an event, up to one that cannot be read: the client then asks again, and is refused."""
+    """Return the events after one, up to an unreadable one: the client then asks again, and is refused."""
     found = []
     for event in events.after(session_id, stream, number):
         try:

@@ -1,6 +1,6 @@
 """The forms of tasks by revision: none, that of 2025-11-25, the extension of 2026-07-28.
 
-In 2025-11-25 the client says that it wants a task; in 2026-07-28 it says that it can follow one, and the hub decides.
+In 2025-11-25 the client requests a task; in 2026-07-28 it declares support, and the hub decides.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class TaskForm:
         raise MethodNotFound("Tasks take a client of 2025-11-25 or later.")
 
     def start(self, exchange: McpExchange, params: dict[str, Json], tool: Tool) -> TaskStart | None:
-        """When the call becomes a task; None: never, and where that is against the rules `check` says so."""
+        """Return when the call becomes a task; None: never, and `check` raises if that is against the rules."""
         return None
 
     def check(self, exchange: McpExchange, params: dict[str, Json], tool: Tool) -> None:
-        """Refuse what the tool and the client do not allow each other."""
+        """Refuse combinations that tool and client do not both allow."""
         if tool.task_support == TaskSupport.REQUIRED:
             raise MethodNotFound(
                 f"The tool {tool.name} runs as a task only, which takes a client of 2025-11-25 or later. "
@@ -43,19 +43,19 @@ class TaskForm:
     async def background_call(
         self, exchange: McpExchange, params: dict[str, Json], start: TaskStart
     ) -> tuple[BackgroundCall, McpExchange]:
-        """Give the call that may become a task, and the exchange in which it is made."""
+        """Return the call that may become a task, and the exchange in which it is made."""
         raise NotImplementedError
 
     def created(self, task: Task) -> dict[str, Json]:
-        """Give the result of `tools/call` that became a task."""
+        """Return the result of `tools/call` that became a task."""
         raise NotImplementedError
 
     def shown(self, exchange: McpExchange, task: Task) -> dict[str, Json]:
-        """Give the result of `tasks/get`."""
+        """Return the result of `tasks/get`."""
         raise NotImplementedError
 
     def cancelled(self, task: Task, was_open: bool) -> dict[str, Json]:
-        """Give the result of `tasks/cancel`."""
+        """Return the result of `tasks/cancel`."""
         raise NotImplementedError
 
 

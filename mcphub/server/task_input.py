@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcphub.server.exchange import McpExchange
 
 _TRIES = 5
-"""How often a question is asked whose answers cannot be used."""
+"""Attempts at a question whose answers are unusable."""
 _SHOWN = 300
 """Characters of a client's own words that a tool is shown."""
 
@@ -82,7 +82,7 @@ class TaskInput:
 
 
 def _result(given: Mapping[str, Json], question: InputRequest) -> dict[str, Json]:
-    """Give the result among what a client answered; raise AskFailed for an error."""
+    """Return the result in a client's answer; raise AskFailed for an error."""
     if "error" in given:
         words = str(given["error"].get("message", ""))[:_SHOWN]
         raise AskFailed(f"The client refused {question.method}: {words}", client_code=given["error"].get("code"))

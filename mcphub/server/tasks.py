@@ -1,4 +1,4 @@
-"""Tasks: the methods by which clients follow what `tools/call` answered with a handle.
+"""Tasks: the methods by which clients follow a handle returned by `tools/call`.
 
 The core form of 2025-11-25, where a client waits for the result, and the extension of 2026-07-28, where it polls
 and updates. The tasks themselves are the same; how a call becomes one is in `task_forms`.
@@ -48,7 +48,7 @@ async def tasks_get(exchange: McpExchange, params: dict[str, Json]) -> Result:
 async def tasks_result(exchange: McpExchange, params: dict[str, Json]) -> Result:
     """Wait for the end of a task, wherever it runs, and answer as its call would have (MCP 2025-11-25, Tasks).
 
-    What the task asks meanwhile goes out on the stream of this request.
+    The task's questions meanwhile go out on the stream of this request.
     """
     task = await _find(exchange, params)
     if not task.is_over:
@@ -74,7 +74,7 @@ async def tasks_result(exchange: McpExchange, params: dict[str, Json]) -> Result
 
 
 class TaskInputRelay:
-    """What a task asks, as requests on the stream of one `tasks/result`; the answers go to the task.
+    """A task's questions, as requests on the stream of one `tasks/result`; the answers go to the task.
 
     Of several streams in this process, one asks each question.
     """
@@ -85,7 +85,7 @@ class TaskInputRelay:
         self._open: dict[str, asyncio.Task[None]] = {}
 
     async def show(self, requests: Mapping[str, dict[str, Json]]) -> None:
-        """Ask what is not asked yet; take back what waits for an answer no more."""
+        """Send new questions; withdraw those that no longer wait for an answer."""
         for key in self._open.keys() - requests.keys():
             self._open.pop(key).cancel()
         for key, request in requests.items():
@@ -141,7 +141,7 @@ async def tasks_cancel(exchange: McpExchange, params: dict[str, Json]) -> Result
 
 
 async def tasks_update(exchange: McpExchange, params: dict[str, Json]) -> Result:
-    """Take answers to what the task asks; those to nothing that is asked are ignored."""
+    """Accept answers to the task's questions; others are ignored."""
     _need_tasks(exchange)
     task_id, responses = tasks.task_id(params), params.get("inputResponses")
     if not isinstance(responses, dict) or not all(isinstance(value, dict) for value in responses.values()):
@@ -165,7 +165,7 @@ async def follow(exchange: McpExchange, task_ids: list[str], stream: Stream, met
 
 
 async def followed(exchange: McpExchange, asked: dict[str, Json]) -> list[str]:
-    """Give which tasks a subscription follows, of those that it names (MCP 2026-07-28, Tasks, notifications)."""
+    """Return which tasks a subscription follows, of those that it names (MCP 2026-07-28, Tasks, notifications)."""
     named = asked.get("taskIds")
     if named is None:
         return []

@@ -1,4 +1,4 @@
-"""What every endpoint of the hub does first: bounds the body, checks Host and Origin, and finds the caller.
+"""The first steps of every endpoint: bound the body, check Host and Origin, find the caller.
 
 A Channels consumer with a dispatch of its own: the stock one handles one message at a time, so that it sees a
 client go only after the handler has returned, and pays a thread hop and a mailbox for each message.
@@ -23,6 +23,7 @@ from mcphub.transports.checked_headers import CheckedHeaders
 from sessions_app import endpoints
 from sessions_app.caller import ANONYMOUS, Caller
 from sessions_app.kit import decoding, tracing
+from sessions_app.kit.places import NoPlace, RequestTurn, current_turn
 from sessions_app.protocol import envelope, errors, json, jsonrpc, revisions
 from sessions_app.protocol.errors import (
     BodyTimeout,
@@ -50,7 +51,7 @@ class Disconnected(Exception):
 
 
 class HubConsumer(AsyncConsumer):
-    """One HTTP request. A subclass says in `handle` what its endpoint does."""
+    """One HTTP request. A subclass implements its endpoint in `handle`."""
 
     allowed_methods: ClassVar[tuple[str, ...]] = ("POST",)
     needs_caller: ClassVar[bool] = True
@@ -67,6 +68,7 @@ class HubConsumer(AsyncConsumer):
     """The body is one, good or bad: then an error has a status, and no body."""
     has_begun = False
     """The answer has: its status can no longer change."""
+    _request_turn: RequestTurn | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.scope = scope
@@ -94,6 +96,9 @@ class HubConsumer(AsyncConsumer):
             self._note(refusal)
             refused.note(scope, self.status_of(refusal), refusal.code, str(refusal))
             await self.refuse(refusal)
+        finally:
+            if self._request_turn is not None:
+                self.hub.turns.end(self._request_turn)
 
     async def handle(self) -> None:
         raise NotImplementedError
@@ -121,7 +126,7 @@ class HubConsumer(AsyncConsumer):
         return caller
 
     def _at_address(self, caller: Caller) -> Caller:
-        """Give the caller as it is at this address; raise WorkspaceNotFound for that of a workspace not its own."""
+        """Return the caller as it is at this address; raise WorkspaceNotFound for that of a workspace not its own."""
         name: str = self.scope.get("mcphub.workspace", "")
         return caller.within(self.configuration.catalog.workspace(name, caller)) if name else caller
 
@@ -140,7 +145,7 @@ class HubConsumer(AsyncConsumer):
         return (self.headers.authorization or "").partition(" ")[2].strip()
 
     def challenge(self, error: HubError) -> bytes | None:
-        """Give `WWW-Authenticate` for an error that signing in would mend (RFC 6750, RFC 9728); None for others."""
+        """Return `WWW-Authenticate` for an error that signing in would mend (RFC 6750, RFC 9728); None for others."""
         is_scope = isinstance(error, Forbidden) and "scope" in error.details and self._is_signed_in
         if not (is_scope or isinstance(error, errors.Unauthenticated)):
             return None
@@ -187,11 +192,25 @@ class HubConsumer(AsyncConsumer):
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def read_json(self) -> Json:
-        """Read what says that it is JSON; raise UnsupportedMediaType, ParseError, ServerBusy, or as `read_body`."""
+        """Read a JSON body; raise UnsupportedMediaType, ParseError, ServerBusy, or as `read_body`."""
         if self.checked is None or not self.checked.verdict.is_json:
             raise UnsupportedMediaType
         raw = await self.read_body()
-        return json.loads(raw) if len(raw) <= decoding.SMALL_BYTES else await decoding.body(raw)
+        principal = self.caller.principal
+        self._request_turn = turn = self.hub.turns.begin_at_once(principal) or await self._await_request_turn(principal)
+        current_turn.set(turn)
+        if len(raw) <= decoding.SMALL_BYTES:
+            return json.loads(raw)
+        return await decoding.body(raw, principal)
+
+    async def _await_request_turn(self, principal: str) -> RequestTurn:
+        """Wait until this caller may have one more request at work; raise ServerBusy where too many wait."""
+        try:
+            return await self.hub.turns.begin(principal)
+        except NoPlace:
+            busy = ServerBusy("Too many requests wait, and most of them are this caller's. Try again in a moment.")
+            busy.retry_after_seconds = 1
+            raise busy from None
 
     async def read_message(self) -> Json:
         """Read a message, or several; raise as `read_json`."""
@@ -206,18 +225,18 @@ class HubConsumer(AsyncConsumer):
 
     @property
     def toolset(self) -> str:
-        """The name of the toolset whose address this is; empty: the whole catalogue."""
+        """The name of the toolset at this address; empty: the whole catalogue."""
         name: str = self.scope.get("mcphub.toolset", "")
         return name
 
     def selection(self) -> Selection:
-        """Give the tools of this address; raise ToolsetNotFound where it leads nowhere for this caller."""
+        """Return the tools of this address; raise ToolsetNotFound where it leads nowhere for this caller."""
         catalog = self.configuration.catalog
         return catalog.toolset(self.toolset, self.caller) if self.toolset else catalog
 
     def http(self) -> HttpRequest | None:
-        """Give what a span tells of this request; None where none are recorded."""
-        if not tracing.is_on():
+        """Return a span's facts about this request; None if spans are not recorded."""
+        if tracing.recorder is None:
             return None
         context = {
             name.decode(): value.decode("latin-1") for name, value in self.scope["headers"] if name in _TRACE_HEADERS

@@ -13,7 +13,7 @@ from sessions_app.store import SessionView
 
 
 class BatchResponse(SessionResponse):
-    """Gathers the answers of a batch; once one of its requests says something before, all go on one stream."""
+    """Gathers the answers of a batch; once one of its requests sends a message first, all go on one stream."""
 
     __slots__ = ("_bodies", "_left")
 

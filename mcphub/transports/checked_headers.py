@@ -1,8 +1,8 @@
-"""Checks what the headers of a request decide alone: Host, Origin, the digest of the key, the accepted media types.
+"""Checks that depend on a request's headers alone: Host, Origin, the digest of the key, the accepted media types.
 
-The verdict depends on a few headers that all requests of a client repeat, so it is kept under these. What differs from
-session to session, from tool to tool and from token to token is read anew each time and kept nowhere: a hub that opens
-sessions for months holds no more than one that has opened ten.
+The verdict depends on a few headers that all requests of a client repeat, so it is kept under these. Headers that
+differ per session, tool or token are read anew each time and stored nowhere: a hub that opens sessions for months
+holds no more than one that has opened ten.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from sessions_app.caller import Keys
+from sessions_app.kit.addresses import own_names
 from sessions_app.protocol import envelope, revisions
 from sessions_app.protocol.errors import Forbidden, InvalidRequest, MisdirectedRequest
 
@@ -25,7 +26,7 @@ _LARGEST_KEPT = 1024
 
 @dataclass(frozen=True, slots=True)
 class HeaderVerdict:
-    """What the headers decide that a client repeats. Host and Origin were let in."""
+    """The verdict on the headers that a client repeats. Host and Origin were let in."""
 
     is_stateless: bool
     is_json: bool
@@ -100,10 +101,10 @@ def _check_origin(origin: str, own_host: str | None) -> None:
 
 
 def _judge_host(host: str | None) -> int:
-    """Give 200, 400 malformed, or 421: a page of another name that resolves to this machine (DNS rebinding)."""
+    """Return 200, 400 malformed, or 421: a page of another name that resolves to this machine (DNS rebinding)."""
     if not host or not _HOST.fullmatch(host):
         return 400
     domain, _ = split_domain_port(host)
     if not domain:
         return 400
-    return 200 if validate_host(domain, settings.ALLOWED_HOSTS) else 421
+    return 200 if validate_host(domain, own_names()) else 421

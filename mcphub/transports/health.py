@@ -1,4 +1,4 @@
-"""Probes: `/live` says that the process answers, `/ready` that it can serve, part by part; and `/metrics`."""
+"""Probes: `/live` shows that the process answers, `/ready` that it can serve, part by part; and `/metrics`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sessions_app.protocol.json import Json
 
 
 async def readiness(hub: Hub) -> tuple[bool, dict[str, Json]]:
-    """Say whether the hub can serve, and of each part how it is."""
+    """Return whether the hub can serve, and of each part how it is."""
     parts = await hub.health()
     # What an operator chose to do without, or must look into, is said, and is no reason to send callers elsewhere.
     is_fine = all(state == "ok" or state.startswith(("not promised", "alarm", "behind")) for state in parts.values())
@@ -35,7 +35,7 @@ class Ready(HubConsumer):
 
 
 class Metrics(HubConsumer):
-    """What Prometheus scrapes, with a key that may read the audit: how busy a hub is concerns nobody else."""
+    """Metrics for Prometheus, with a key that may read the audit: a hub's load is confidential."""
 
     allowed_methods = ("GET", "HEAD")
 

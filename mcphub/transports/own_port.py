@@ -1,6 +1,6 @@
 """The port of its own for metrics and probes: whoever may connect to it needs no key, and it serves nothing else.
 
-A network policy decides by port who that is. Host is not checked: Prometheus and the kubelet come by a pod's address.
+A network policy controls access by port. Host is not checked: Prometheus and the kubelet come by a pod's address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Standard input and output as the event loop can use them, kept apart from what else a process prints.
+"""Standard input and output for the event loop, separate from other output of the process.
 
 Threads, because a descriptor may be a file or a terminal, which no event loop watches, and because making one
 non-blocking would change it for every process that shares it.
@@ -18,9 +18,9 @@ _CHUNKS_AHEAD = 16
 
 
 def take_standard() -> tuple[int, int]:
-    """Give descriptors of standard input and output that nobody else has; raise OSError where one is closed.
+    """Return descriptors of standard input and output that nobody else has; raise OSError where one is closed.
 
-    Afterwards what is printed, by whatever library or child, goes to standard error, and reading finds the end.
+    Afterwards output of any library or child goes to standard error, and reading finds the end.
     """
     source, sink = os.dup(0), os.dup(1)  # not inherited by children
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -45,7 +45,7 @@ class Input:
         threading.Thread(target=self._pump, name="mcphub-stdin", daemon=True).start()
 
     async def read(self) -> bytes:
-        """Give the next chunk; empty at the end."""
+        """Return the next chunk; empty at the end."""
         chunk = await self._chunks.get()
         self._room.release()
         return chunk

@@ -1,4 +1,4 @@
-"""Which refused requests are kept for a while, so that the connect page can say why no call arrives."""
+"""Rejected requests that are kept for a while, so that the connect page can explain missing calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sessions_app.refused_requests import refusal_of
 
 _NOTED = frozenset({401, 403, 404, 406, 415, 421})
 _OWN = ("/admin/", "/api/", "/static/")
-"""What Django serves; people, not MCP clients, meet its refusals."""
+"""Django's addresses; people, not MCP clients, meet their refusals."""
 
 Send = Callable[[Any], Awaitable[None]]
 

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 _COMMIT_AFTER_SECONDS = 10
 """A call that runs longer is answered as an event stream, so that proxies see signs of life."""
 _RETRY_MS = 500
-"""How soon a client shall come back for a stream whose connection ended."""
+"""The client's delay before it reconnects to a stream."""
 
 
 class StatelessResponse(ClientChannel):

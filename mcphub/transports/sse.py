@@ -37,12 +37,12 @@ class SseStream(HubConsumer):
             raise NotAcceptable("Accept must name text/event-stream.")
         self.selection()
         session = await self.hub.sessions.open(self.caller, TRANSPORT)
-        stream = self.hub.streams.open(self.caller, session.session_id, EVERY_LIST)
+        stream = self.hub.streams.open(self.caller, session.session_id, EVERY_LIST, carries_answers=True)
         watcher = asyncio.create_task(self.gone())
         watcher.add_done_callback(lambda _: stream.close())
         try:
             await self.begin_stream()
-            base = f"/mcp/s/{self.toolset}" if self.toolset else ""
+            base = self.scope.get("root_path", "") + (f"/mcp/s/{self.toolset}" if self.toolset else "")
             await self.write(sse.frame(f"{base}/messages?sessionId={session.session_id}".encode(), event="endpoint"))
             async for message in stream:
                 if message == HEARTBEAT:
@@ -61,7 +61,7 @@ class SseStream(HubConsumer):
 
 
 class SseMessages(HubConsumer):
-    """`POST /messages?sessionId=`: takes one message; what it answers goes out on the stream."""
+    """`POST /messages?sessionId=`: accepts one message; its answer goes out on the stream."""
 
     async def handle(self) -> None:
         query = parse_qs(self.scope["query_string"].decode("latin-1"))
@@ -78,12 +78,12 @@ class SseMessages(HubConsumer):
                 raise InvalidRequest("Send one message at a time: only sessions of 2025-03-26 take arrays.")
             if len(self.hub.background) + len(parts) > settings.MCPHUB_MAX_CALLS:
                 raise ServerBusy
+            for part in parts:
+                if part is not None:
+                    self.hub.answering.begin(session.session_id, self._work(session, part))
         except HubError as error:
             error.request_id = jsonrpc.readable_id(value)
             raise
-        for part in parts:
-            if part is not None:
-                self.hub.spawn(asyncio.create_task(self._work(session, part)))
         await self.respond(202, json.dumps({"status": "accepted", "sessionId": session.session_id}))
 
     async def _work(self, session: SessionView, message: jsonrpc.Message | InvalidRequest) -> None:

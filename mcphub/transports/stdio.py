@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -17,7 +16,7 @@ from django.conf import settings
 
 from invocations.call_source import ClientChannel
 from invocations.ledger.records import Touch
-from mcphub.process import runtime
+from mcphub.process import leaving, runtime
 from mcphub.server import failures, methods
 from mcphub.server.exchange import ConnectionExchange, StatelessExchange, encoded, guarded, stateless_source, take
 from mcphub.server.listening import EVERY_LIST, HEARTBEAT, Stream
@@ -44,7 +43,7 @@ logger = logging.getLogger(__name__)
 TRANSPORT = transports.STDIO.name
 _LAST_WORDS_SECONDS = 3
 _ANSWERED = ""
-"""Key of a request whose answer is on its way: the client may use the id again once it has it."""
+"""Key of a request with an answer on its way: the client may reuse the ID once it has it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -85,16 +84,17 @@ class Pipe(ClientChannel):
         self._session_id: str | None = None
         """The client's session, once it sent a request that does not describe itself."""
         self._revision: revisions.Revision | None = None
-        """What was agreed on, by `initialize` or by a request that described itself."""
+        """The negotiated revision, by `initialize` or by a self-describing request."""
         self._notifier: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
 
     async def run(self, source: Input) -> None:
-        """Read to the end, let what runs finish or cut it off in time, and close the session."""
+        """Read to the end, let running calls finish or cut them off in time, and close the session."""
         self._reading = asyncio.create_task(self._read(source))
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in leaving.NUMBERS:
             loop.add_signal_handler(number, self._leave)
+        leaving.if_signalled()
         with contextlib.suppress(asyncio.CancelledError):
             await self._reading
         if self._session_id is not None:
@@ -113,7 +113,7 @@ class Pipe(ClientChannel):
             await self._hub.sessions.end(self._session_id, reason=transports.STDIO.session_end)
 
     def _leave(self) -> None:
-        """Stop reading. Told so a second time, or after the client's end: cancel what still runs."""
+        """Stop reading. On a second signal, or after the client's end: cancel running calls."""
         assert self._reading is not None
         if not self._reading.done():
             self._reading.cancel()
@@ -155,7 +155,7 @@ class Pipe(ClientChannel):
             await self._refuse(refusal)
 
     async def _message(self, value: Json, message: jsonrpc.Message, out: Out) -> asyncio.Task[None] | None:
-        """Take one message; give the task that answers it, where one does. `value` is what it was read from."""
+        """Take one message; give the task that answers it, where one does. `value` is its source."""
         if not isinstance(message, jsonrpc.Request):
             await self._take(message)
             return None
@@ -175,7 +175,7 @@ class Pipe(ClientChannel):
         return task
 
     async def _take(self, message: jsonrpc.Message) -> None:
-        """Take what gets no answer, not even where it is wrong: a notification, or an answer of the client's."""
+        """Accept a message without an answer, even if it is invalid: a notification, or an answer of the client's."""
         if isinstance(message, jsonrpc.Notification) and message.method == "notifications/cancelled":
             named = jsonrpc.readable_id({"id": message.params.get("requestId")})
             key = None if named is None else json.canonical(named)
@@ -279,7 +279,7 @@ class Pipe(ClientChannel):
     # The session -----------------------------------------------------------------------------------
 
     async def _session(self, caller: Caller, *, begins: bool = False) -> SessionView:
-        """Give the client's session; open one where it has none, or `begins` anew after an operator ended it."""
+        """Return the client's session; open one where it has none, or `begins` anew after an operator ended it."""
         if self._session_id is not None:
             try:
                 return await self._hub.sessions.find(self._session_id, caller, TRANSPORT)
@@ -313,7 +313,7 @@ class Pipe(ClientChannel):
         return self._revision is not None and self._revision.stateless
 
     def _caller(self) -> Caller:
-        """Give who calls, asked anew each time: a key may be revoked."""
+        """Return the caller, looked up each time: a key may be revoked."""
         key = settings.MCPHUB_API_KEY
         return self._hub.configuration.keys.caller(f"Bearer {key}") if key else local_caller()
 
@@ -347,5 +347,5 @@ class Pipe(ClientChannel):
 
 
 def _answerable_id(value: Json) -> jsonrpc.RequestId | None:
-    """Give the id of a request that is refused. That of an answer is not ours to use: the client counts it."""
+    """Return the id of a request that is refused. That of an answer is not ours to use: the client counts it."""
     return jsonrpc.readable_id(value) if isinstance(value, dict) and "method" in value else None

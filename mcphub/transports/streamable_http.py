@@ -1,6 +1,6 @@
 """`/mcp`: Streamable HTTP, with sessions for the four handshake revisions and without for the stateless one.
 
-The header decides the era, the body must agree. Answers are JSON unless something has to be said before them.
+The header decides the era, the body must agree. Answers are JSON unless another message has to be sent before them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StreamableHttpEndpoint(HubConsumer):
     # The stateless era ---------------------------------------------------------------------------
 
     async def _read(self) -> Json:
-        """Give the decoded body of a POST that takes the answers we give."""
+        """Return the decoded body of a POST that takes the answers we give."""
         assert self.checked is not None
         if not self.checked.verdict.accepts:
             raise NotAcceptable
@@ -126,7 +126,8 @@ class StreamableHttpEndpoint(HubConsumer):
                 await self._session()
                 raise AlreadyInitialized
         session = await self.hub.sessions.open(self.caller, TRANSPORT, **methods.client_of(message.params))
-        result = methods.initialize(message.params, session.protocol_version, self.selection().instructions)
+        words = self.selection().instructions_for(self.caller)
+        result = methods.initialize(message.params, session.protocol_version, words)
         await self.respond(
             200, jsonrpc.encode_result(message.id, result), (JSON, (b"mcp-session-id", session.session_id.encode()))
         )
@@ -159,7 +160,7 @@ class StreamableHttpEndpoint(HubConsumer):
             await response.finish(outcome)
 
     async def _take(self, session: SessionView, message: jsonrpc.Message) -> None:
-        """Take a notification, or a response to what the hub asked."""
+        """Accept a notification, or a response to one of the hub's requests."""
         await self.hub.touch_session(session.session_id)
         await take(self.hub, session.session_id, message)
         await self.respond(202, b"", ())

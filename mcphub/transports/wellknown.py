@@ -1,4 +1,4 @@
-"""`GET /.well-known/mcp`: what this server is and where its endpoints are, for clients that look first."""
+"""`GET /.well-known/mcp`: the server's identity and endpoints, for clients that look first."""
 
 from __future__ import annotations
 

@@ -15,27 +15,30 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop, ngettext
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from sessions_app import accountable
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.keys import making, reminding
 from sessions_app.kit.admin.base import detail_action, is_confirmed, mark, moment, names_and_count, row_of
 from sessions_app.kit.admin.parts import column
-from sessions_app.kit.shown import cell, clipped
+from sessions_app.kit.shown import cell, clipped, visible
 from sessions_app.models import ApiKey
 from sessions_app.models.keys import may_hold
 from sessions_app.workspaces.pages import WorkspacePages
+from sessions_app.workspaces.scope import current
 
 if TYPE_CHECKING:
     _ApiKeyBase = forms.ModelForm[ApiKey]
 else:
     _ApiKeyBase = forms.ModelForm
 
-_FINAL = gettext_noop("Requests with the key are refused from now on. This cannot be undone; recorded calls stay.")
+_FINAL = gettext_noop("Requests with this key are refused from now on. This can't be undone; recorded calls remain.")
 
 configurations: Callable[[str], Sequence[Any]] = lambda token: ()  # noqa: E731 - replaced by the floor above
 """Gives ready client configurations (title, where, text) for a key; the floor that knows the address sets it."""
@@ -48,7 +51,7 @@ class ApiKeyForm(_ApiKeyBase):
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         required=False,
         initial=ApiKey.DEFAULT_SCOPES,
-        help_text=_("What the key may do. A key without scopes can do nothing."),
+        help_text=_("The key's permissions. A key without scopes can do nothing."),
     )
     user: Any = None
 
@@ -70,7 +73,7 @@ class ApiKeyForm(_ApiKeyBase):
         super().__init__(*args, **kwargs)
         if self.instance.pk is None and "expires_at" in self.fields:
             self.fields["expires_at"].initial = making.default_end
-            self.fields["expires_at"].help_text = _("Empty: the key never ends by itself.")
+            self.fields["expires_at"].help_text = _("Leave blank if the key never expires.")
         if "owner" in self.fields:
             owner: Any = self.fields["owner"]
             people = owner.queryset.filter(is_active=True)
@@ -99,22 +102,31 @@ class ApiKeyForm(_ApiKeyBase):
 
 class RotationForm(forms.Form):
     overlap = forms.ChoiceField(
-        label=_("What becomes of the old text"),
+        label=_("When should the old key stop working?"),
         widget=UnfoldAdminSelectWidget,
-        choices=[
-            ("0", _("It ends at once")),
-            ("1", _("It works for an hour more")),
-            ("24", _("It works for a day more")),
-            ("168", _("It works for a week more")),
-        ],
+        choices=[("0", _("Immediately")), ("1", _("In 1 hour")), ("24", _("In 1 day")), ("168", _("In 1 week"))],
         help_text=_(
-            "Clients can change to the new text meanwhile. Choose “It ends at once” if the old text may have leaked."
+            "Clients can switch to the new key in the meantime. Choose “Immediately” if the old key may have leaked."
         ),
     )
 
 
+class AccountableForm(forms.Form):
+    people = forms.CharField(
+        label=_("Accountable people"),
+        max_length=1000,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("User names, separated by spaces. ? stands for an unknown person."),
+    )
+
+    def clean_people(self) -> list[str]:
+        names = sorted(set(self.cleaned_data["people"].split()))
+        accountable.found(names)
+        return names
+
+
 _CREATED = moment("created_at", _("created"))
-_OVERLAP = moment("previous_until", _("old text works until"))
+_OVERLAP = moment("previous_until", _("old key works until"))
 _EXPIRES = moment("expires_at", _("expires"))
 _USED = moment("last_used_at", _("last used"))
 _REVOKED = moment("revoked_at", _("revoked"))
@@ -131,15 +143,29 @@ class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
     search_help_text = _("Name, prefix, person or service account")
     autocomplete_fields = ["groups"]
     actions = ["revoke_selected"]
-    actions_detail = ["show_calls", "rotate", "revoke"]
-    readonly_fields = ["shown_prefix", "state", "created_by", _CREATED, _USED, _OVERLAP, _REVOKED]
+    actions_detail = ["show_calls", "name_accountable", "rotate", "revoke"]
+    readonly_fields = ["shown_prefix", "state", "created_by", "shown_accountable", _CREATED, _USED, _OVERLAP, _REVOKED]
     add_fieldsets: Any = [
         (None, {"fields": ["name", "owner", "service", "scopes", "groups", "workspace"]}),
         (_("Limits"), {"fields": ["calls_per_minute", "recorded_mib_per_day", "expires_at"]}),
     ]
     fieldsets = [
         *add_fieldsets,
-        (_("Use"), {"fields": ["shown_prefix", "state", "created_by", _CREATED, _USED, _OVERLAP, _REVOKED]}),
+        (
+            _("Use"),
+            {
+                "fields": [
+                    "shown_prefix",
+                    "state",
+                    "created_by",
+                    "shown_accountable",
+                    _CREATED,
+                    _USED,
+                    _OVERLAP,
+                    _REVOKED,
+                ]
+            },
+        ),
     ]
 
     shown_prefix = column(_("prefix"), lambda key: f"{key.prefix}…")
@@ -154,8 +180,17 @@ class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
         if not key.is_usable():
             return mark("warn", _("Expired"))
         if reminding.ends_soon(key):
-            return mark("warn", _("Ends soon"))
-        return mark("good", _("Usable"))
+            return mark("warn", _("Expires soon"))
+        return mark("good", _("Active"))
+
+    @admin.display(description=_("accountable"))
+    def shown_accountable(self, key: ApiKey) -> SafeString | str:
+        told = accountable.origins_of(key.credential, owner=key.owner_id, maker=key.created_by_id)
+        return format_html_join(
+            "",
+            '<div>{} <span class="hub-subtle">{}</span></div>',
+            ((_t("nobody known") if name == accountable.UNKNOWN else visible(name), how) for name, how in told),
+        )
 
     shown_scopes = column(_("scopes"), lambda key: ", ".join(key.scopes) or "-")
 
@@ -207,7 +242,7 @@ class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
             {
                 **self.admin_site.each_context(request),
                 "opts": self.opts,
-                "title": _t("Key made"),
+                "title": _t("Key created"),
                 "key": key,
                 "text": text,
                 "configurations": configurations(text),
@@ -254,8 +289,8 @@ class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
             title=_t("Rotate this key?"),
             items=[(str(key), "")],
             explanation=_t(
-                "The key gets a new text, shown once. Until the old text ends, both work; a text from a rotation "
-                "before ends at once."
+                "A new key is created and shown once. Until the old one expires, both work; a key from an "
+                "earlier rotation expires at once."
             ),
             button=_t("Rotate the key"),
             back=reverse("admin:sessions_app_apikey_change", args=[key.pk]),
@@ -267,6 +302,39 @@ class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
         key.change_reason = _t("rotated")
         text = key.rotate(timedelta(hours=int(form.cleaned_data["overlap"])))
         return self._shown_once(request, key, text)
+
+    def has_naming_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return current() is None and self.has_end_permission(request, object_id)
+
+    @detail_action(
+        description=_("Name accountable people"), permissions=["naming"], icon="person_check", url_path="accountable"
+    )
+    def name_accountable(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        key = row_of(self, request, object_id)
+        back = reverse("admin:sessions_app_apikey_change", args=[key.pk])
+        given = request.POST if is_confirmed(request) else None
+        form = AccountableForm(given, initial={"people": " ".join(key.accountable)})
+        page = self.confirmation(
+            request,
+            title=_t("Who answers for this key?"),
+            items=[(str(key), "")],
+            explanation=_t(
+                "They confirm and approve nothing that comes by the key; one other person is enough for that. While "
+                "somebody unknown may have the key, it takes two people or a superuser. To leave a person or ? out "
+                "waits for a second person, unless you are a superuser."
+            ),
+            button=_t("Save"),
+            back=back,
+            form=form,
+            reason=True,
+        )
+        if page is not None:
+            return page
+        key.accountable, key.change_reason = form.cleaned_data["people"], request.POST.get("reason", "").strip()
+        key.save()
+        if key.waiting_change is None:
+            self.message_user(request, _t("Accountable people saved."), messages.SUCCESS)
+        return redirect(back)
 
     @detail_action(description=_("Revoke"), permissions=["end"], icon="block")
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -286,7 +354,7 @@ class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
         if page is not None:
             return page
         ApiKey.objects.filter(pk=key.pk).revoke(request.POST.get("reason", ""))
-        self.message_user(request, _t("The key is revoked."), messages.SUCCESS)
+        self.message_user(request, _t("Key revoked."), messages.SUCCESS)
         return redirect(back)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
@@ -298,7 +366,7 @@ class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
         names, count = names_and_count(queryset.filter(revoked_at__isnull=True))
         explanation = _t(_FINAL)
         if total > count:
-            before = ngettext("%(count)d was revoked already.", "%(count)d were revoked already.", total - count)
+            before = ngettext("%(count)d was already revoked.", "%(count)d were already revoked.", total - count)
             explanation = f"{explanation} {before % {'count': total - count}}"
         if count:  # else there is nothing to ask about
             page = self.confirmation(
@@ -321,5 +389,5 @@ class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
             if ApiKey.objects.filter(pk=key.pk).revoke(reason):
                 rows.append((clipped(key, 80), mark("good", _t("Revoked")), ""))
             else:
-                rows.append((clipped(key, 80), mark("off", _t("Unchanged")), _t("was revoked already")))
-        return self.outcomes_page(request, title=_t("What was done"), rows=rows, back=back)
+                rows.append((clipped(key, 80), mark("off", _t("Unchanged")), _t("was already revoked")))
+        return self.outcomes_page(request, title=_t("Result"), rows=rows, back=back)

@@ -1,4 +1,4 @@
-"""The page of rate limits: what is in each bucket now, and a way to fill it."""
+"""The page of rate limits: the content of each bucket, and an action to refill it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RateLimitBucketAdmin(UncountedAdmin):
     shown_client = column(_("client"), lambda bucket: mono(bucket.client_id))
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Give the list with the names of the keys, read for all rows at once."""
+        """Return the list with the names of the keys, read for all rows at once."""
         listed = super().get_changelist_instance(request)
         listed.result_list = rows = list(listed.result_list)
         names = dict(ApiKey.objects.filter(pk__in=filter(None, map(_key_of, rows))).values_list("pk", "name"))
@@ -57,7 +57,7 @@ class RateLimitBucketAdmin(UncountedAdmin):
             name = ApiKey.objects.filter(pk=_key_of(bucket) or 0).values_list("name", flat=True).first()
         return cell(name) if name else "-"
 
-    @admin.display(description=_("left now"))
+    @admin.display(description=_("remaining"))
     def level(self, bucket: RateLimitBucket) -> SafeString:
         now = bucket.level(timezone.now())
         words = f"{number_format(now, 1)} / {bucket.capacity}"
@@ -68,22 +68,22 @@ class RateLimitBucketAdmin(UncountedAdmin):
     def has_fill_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("sessions_app.change_ratelimitbucket")
 
-    @admin.action(description=_("Fill the selected buckets"), permissions=["fill"])
+    @admin.action(description=_("Refill the selected rate limits"), permissions=["fill"])
     def fill(self, request: HttpRequest, queryset: QuerySet[RateLimitBucket]) -> HttpResponse | None:
         back = request.get_full_path()
         page = self.confirmation_of(
             request,
             queryset,
             "fill",
-            lambda count: ngettext("Fill %(count)d bucket?", "Fill %(count)d buckets?", count),
-            _t("Their clients may at once call as often as after a long pause."),
-            _t("Fill"),
+            lambda count: ngettext("Refill %(count)d rate limit?", "Refill %(count)d rate limits?", count),
+            _t("Their clients can immediately call as often as after a long pause."),
+            _t("Refill"),
             reason=True,
         )
         if page is not None:
             return page
         reason = request.POST.get("reason", "").strip()
-        filled = _t("Filled")
+        filled = _t("Refilled")
         rows = []
         for bucket in queryset:
             before = f"{number_format(bucket.level(timezone.now()), 1)} / {bucket.capacity}"
@@ -99,13 +99,15 @@ class RateLimitBucketAdmin(UncountedAdmin):
                     reason=reason,
                 )
             rows.append((clipped(bucket.client_id, 80), mark("good", filled), before))
-        words = ngettext("%(count)d bucket filled.", "%(count)d buckets filled.", len(rows)) % {"count": len(rows)}
+        words = ngettext("%(count)d rate limit refilled.", "%(count)d rate limits refilled.", len(rows)) % {
+            "count": len(rows)
+        }
         self.message_user(request, words, messages.SUCCESS)
-        return self.outcomes_page(request, title=_t("What was done"), rows=rows, back=back)
+        return self.outcomes_page(request, title=_t("Result"), rows=rows, back=back)
 
 
 def _key_of(bucket: RateLimitBucket) -> int | None:
-    """Give the number of the key whose calls the bucket bounds, or None."""
+    """Return the number of the bucket's key, or None."""
     kind, _colon, rest = bucket.client_id.partition(":")
     number = rest.partition(" ")[0]
     return int(number) if kind == "key" and number.isdecimal() else None

@@ -1,6 +1,6 @@
 """Lists that people arrange for themselves: columns to choose from, and views that are saved under a name.
 
-A list's address says everything that is seen: filters, search, order and, as `columns=time,status`, the columns. So a
+A list's address contains the whole view: filters, search, order and, as `columns=time,status`, the columns. So a
 saved view is an address with a name. Where the address names no columns, those that the reader chose last are shown.
 """
 
@@ -57,11 +57,11 @@ class Arrangement(ListPart):
     # Columns ---------------------------------------------------------------------------------------
 
     def offered(self, page: HubAdmin) -> dict[str, Column]:
-        """Give the columns there are, by the names that addresses use."""
+        """Return the columns there are, by the names that addresses use."""
         return {_name_of(column): column for column in (*page.list_display, *self.more)}
 
     def chosen(self, page: HubAdmin, request: HttpRequest) -> list[str]:
-        """Give the names of the columns that are shown: of the address, or the reader's, or the usual ones."""
+        """Return the names of the columns that are shown: of the address, or the reader's, or the usual ones."""
         kept: list[str] | None = getattr(request, "_hub_columns", None)
         if kept is None:
             usual = [_name_of(column) for column in page.list_display]
@@ -73,7 +73,7 @@ class Arrangement(ListPart):
             if asked and unknown:
                 messages.warning(
                     request,
-                    _t("This list has no column %(names)s. It has: %(known)s.")
+                    _t("This list has no column %(names)s. Available columns: %(known)s.")
                     % {"names": clipped(", ".join(unknown), 200), "known": ", ".join(offered)},
                 )
             request._hub_columns = kept  # type: ignore[attr-defined]  # it lasts as long as the request
@@ -146,7 +146,7 @@ class Arrangement(ListPart):
         return _back(page, query)
 
     def save_view(self, page: HubAdmin, request: HttpRequest) -> HttpResponse:
-        """Save what the form's query shows, under its name; a view of the person with that name becomes this one."""
+        """Save the view of the form's query under its name; it replaces the person's view with that name."""
         _check(page, request)
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
@@ -155,9 +155,9 @@ class Arrangement(ListPart):
         name = _name(request)
         own = SavedView.objects.filter(owner=request.user.pk, page=page.opts.label_lower)
         if len(written) > LONGEST_QUERY:
-            messages.error(request, _t("This list has too many filters to be saved. Take some out."))
+            messages.error(request, _t("This list has too many filters to save. Remove some."))
         elif name and not own.filter(name=name).exists() and own.count() >= MOST_VIEWS:
-            words = _t("You have %(most)d views of this list already. Delete one first.")
+            words = _t("You have %(most)d views of this list, the maximum. Delete one first.")
             messages.error(request, words % {"most": MOST_VIEWS})
         elif name:
             is_shared = _sharing(request)
@@ -183,7 +183,7 @@ class Arrangement(ListPart):
             return HttpResponseNotAllowed(["POST"])
         name = _name(request)
         if name and SavedView.objects.filter(owner=view.owner_id, page=view.page, name=name).exclude(pk=pk).exists():
-            messages.error(request, _t("Another view has this name already. Choose one of its own."))
+            messages.error(request, _t("Another view already has this name. Choose another."))
         elif name:
             view.name = name
             if request.user.has_perm(MAY_SHARE):
@@ -199,9 +199,9 @@ class Arrangement(ListPart):
             request,
             title=_t("Delete this view?"),
             items=[(clipped(view.name, 60), "")],
-            explanation=_t("Everybody who uses the view loses it. Nothing else is changed. This cannot be undone.")
+            explanation=_t("The view disappears for all its users. Nothing else changes. This can't be undone.")
             if view.is_shared
-            else _t("Nothing else is changed. This cannot be undone."),
+            else _t("Nothing else changes. This can't be undone."),
             button=_t("Delete"),
             back=back,
             danger=True,
@@ -214,7 +214,7 @@ class Arrangement(ListPart):
 
 
 def arranged(request: HttpRequest) -> list[HubAdmin]:
-    """Give the lists of which people save views, as far as this person may see them."""
+    """Return the lists of which people save views, as far as this person may see them."""
     return [
         page
         for page in admin.site._registry.values()
@@ -253,9 +253,9 @@ def _changeable(page: HubAdmin, request: HttpRequest, pk: int) -> SavedView:
 
 
 def seen_by(request: HttpRequest) -> QuerySet[SavedView]:
-    """Give the views that are a person's own, and those that others share: in a workspace the person's own alone.
+    """Return the views that are a person's own, and those that others share: in a workspace the person's own alone.
 
-    What others share is of the whole hub, and its name may say what is there.
+    Shared views cover the whole hub, and their names may reveal its content.
     """
     mine, shared = Q(owner=request.user.pk), Q(is_shared=True)
     return SavedView.objects.filter(mine if scope.current() is not None else mine | shared)
@@ -266,13 +266,13 @@ def _views(page: HubAdmin, request: HttpRequest) -> QuerySet[SavedView]:
 
 
 def _name(request: HttpRequest) -> str:
-    """Give the name that the form proposes, or say what is wrong with it and give none."""
+    """Return the name in the form, or none with an error message."""
     name = request.POST.get("name", "").strip().replace("\0", "")
     most = 60
     if not name:
-        messages.error(request, _t("Give the view a name."))
+        messages.error(request, _t("Enter a name for the view."))
     elif len(name) > most:
-        messages.error(request, _t("Give the view a name of at most %(most)d characters.") % {"most": most})
+        messages.error(request, _t("Enter a name of at most %(most)d characters.") % {"most": most})
         return ""
     return name
 
@@ -286,7 +286,7 @@ def _back(page: HubAdmin, query: QueryDict) -> HttpResponse:
 
 
 def may_change(request: HttpRequest, view: SavedView) -> bool:
-    """Whether a person may rename or delete a view: its own, or a shared one with the right to share."""
+    """Return whether a person may rename or delete a view: its own, or a shared one with the right to share."""
     return view.owner_id == request.user.pk or (view.is_shared and request.user.has_perm(MAY_SHARE))
 
 
@@ -296,7 +296,7 @@ def _name_of(column: Column) -> str:
 
 
 def normal(query: QueryDict) -> QueryDict:
-    """Give what of an address says what is seen."""
+    """Return the part of an address that defines the view."""
     kept = query.copy()
     for name in _NOT_OF_A_VIEW:
         kept.pop(name, None)

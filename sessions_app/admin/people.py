@@ -33,7 +33,7 @@ admin.site.unregister(Group)
 def _refuse_permissions_beyond(user: User | AnonymousUser, permissions: Iterable[Permission]) -> None:
     if refused := permissions_beyond(user, permissions):
         raise forms.ValidationError(
-            _("You may not hand out %(permissions)s: your own account lacks it. Ask a superuser."),
+            _("You can't grant %(permissions)s: your own account doesn't have it. Ask a superuser."),
             params={"permissions": ", ".join(refused)},
         )
 
@@ -42,13 +42,13 @@ def refuse_groups_beyond(user: User | AnonymousUser, groups: Iterable[Group]) ->
     """Raise ValidationError where `user` would hand out a group that is not his own."""
     if refused := groups_beyond(user, groups):
         raise forms.ValidationError(
-            _("You may not hand out %(groups)s: you are in no such group. Ask a superuser."),
+            _("You can't assign %(groups)s: you are not a member. Ask a superuser."),
             params={"groups": ", ".join(sorted(group.name for group in refused))},
         )
 
 
 class _Within(_Form):
-    """Refuses what is added beyond what the `editor` has."""
+    """Rejects additions beyond the rights of the `editor`."""
 
     editor: Any = None
 
@@ -76,7 +76,7 @@ _Row = TypeVar("_Row", bound=Model)
 
 
 def _within(form: type[ModelForm[_Row]], request: HttpRequest) -> type[ModelForm[_Row]]:
-    """Give the form's class with what the editor of this request may hand out."""
+    """Return the form's class limited to the rights of the request's editor."""
     return type(form.__name__, (_Within, form), {"editor": request.user})
 
 

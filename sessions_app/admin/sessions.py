@@ -40,7 +40,7 @@ def _no_transcript(request: HttpRequest, session: McpSession) -> dict[str, objec
 
 
 transcript: Callable[[HttpRequest, McpSession], dict[str, Any]] = _no_transcript
-"""Gives what the page of a session shows of its calls; the floor above sets it."""
+"""Returns the call part of a session's page; the floor above sets it."""
 _TYPED = 8
 """Characters of a session's id that are written by hand before it is killed."""
 
@@ -70,7 +70,7 @@ class McpSessionAdmin(UncountedAdmin):
     )
     filters = SESSION_FILTERS
     search_fields = ["=session_id", "client_name", "caller_label", "=principal"]
-    search_help_text = _("state:initialized, caller:…, client:… – or an id, or words of a name")
+    search_help_text = _("state:initialized, caller:…, client:… – or an ID, or words of a name")
     ordering = ["-created_at"]
     is_windowed = True
     indexed = ("state",)
@@ -80,7 +80,7 @@ class McpSessionAdmin(UncountedAdmin):
     fieldsets = [
         (None, {"fields": ["shown_state", "session_id", "calls"]}),
         (_("Who"), {"fields": ["shown_client", "caller_label", "principal", "is_implicit"]}),
-        (_("How"), {"fields": ["transport", "protocol_version", "shown_capabilities"]}),
+        (_("Method"), {"fields": ["transport", "protocol_version", "shown_capabilities"]}),
         (_("When"), {"fields": [_CREATED, _INITIALIZED, _ACTIVE, _EXPIRES, _ENDED, "shown_end"]}),
     ]
 
@@ -141,19 +141,20 @@ class McpSessionAdmin(UncountedAdmin):
         session = McpSession.objects.live().filter(pk=object_id, is_implicit=False)
         return self.has_close_permission(request) and bool(session.exists())
 
-    @detail_action(description=_("Kill session"), permissions=["kill"], icon="power_off")
+    @detail_action(description=_("End session"), permissions=["kill"], icon="power_off")
     def kill(self, request: HttpRequest, object_id: str) -> HttpResponse:
         session = row_of(self, request, object_id)
         back = reverse("admin:sessions_app_mcpsession_change", args=[quote(session.pk)])
         page = self.confirmation(
             request,
-            title=_t("Kill this session?"),
+            title=_t("End this session?"),
             items=[(str(session), session.caller_label)],
             explanation=_t(
-                "Every worker refuses it from now on: the client gets 404 and must initialize again, and its streams "
-                "end. Calls under way finish. This cannot be undone. To keep the client out, revoke its key."
+                "Every worker rejects it from now on: the client receives 404 and must initialize again, and "
+                "its streams end. Running calls finish. This can't be undone. To keep the client out, revoke "
+                "its key."
             ),
-            button=_t("Kill session"),
+            button=_t("End session"),
             back=back,
             danger=True,
             reason=True,
@@ -165,26 +166,26 @@ class McpSessionAdmin(UncountedAdmin):
         by = f"killed by {request.user.get_username()}"
         ended = McpSession.objects.filter(pk=session.pk).close(f"{by}: {why}" if why else by, by=request.user)
         if ended:
-            self.message_user(request, _t("The session is killed."), messages.SUCCESS)
+            self.message_user(request, _t("Session ended."), messages.SUCCESS)
         else:
-            self.message_user(request, _t("The session had ended already."), messages.WARNING)
+            self.message_user(request, _t("The session had already ended."), messages.WARNING)
         return redirect(back)
 
     def has_close_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("sessions_app.change_mcpsession")
 
-    @admin.action(description=_("Close the selected sessions"), permissions=["close"])
+    @admin.action(description=_("End the selected sessions"), permissions=["close"])
     def close_selected(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> HttpResponse | None:
         page = self.confirmation_of(
             request,
             queryset,
             "close_selected",
-            lambda count: ngettext("Close %(count)d session?", "Close %(count)d sessions?", count),
+            lambda count: ngettext("End %(count)d session?", "End %(count)d sessions?", count),
             _t(
-                "Their clients must initialize again. A closed session cannot be opened again. "
-                "Sessions that have ended already stay as they are."
+                "Their clients must initialize again. An ended session can't be reopened. Sessions that have "
+                "already ended stay as they are."
             ),
-            _t("Close sessions"),
+            _t("End sessions"),
             touched=queryset.live(),  # type: ignore[attr-defined]
             danger=True,
         )
@@ -193,7 +194,7 @@ class McpSessionAdmin(UncountedAdmin):
         closed = queryset.close(f"closed by {request.user.get_username()}", by=request.user)  # type: ignore[attr-defined]
         self.message_user(
             request,
-            ngettext("%(count)d session closed.", "%(count)d sessions closed.", closed) % {"count": closed},
+            ngettext("%(count)d session ended.", "%(count)d sessions ended.", closed) % {"count": closed},
             messages.SUCCESS,
         )
         return None
@@ -232,13 +233,13 @@ class ServerProcessAdmin(ReadOnlyAdmin):
             (
                 (
                     each.get_type_display(),
-                    mark("good", _t("Active")) if each.is_active else mark("off", _t("Not active")),
+                    mark("good", _t("Active")) if each.is_active else mark("off", _t("Inactive")),
                     json_block(each.configuration, _t("configuration")),
                     _error_words(each),
                 )
                 for each in process.transports.all()
             ),
-        ) or _t("It serves no client by itself.")
+        ) or _t("It serves no clients itself.")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ServerProcess]:
         return super().get_queryset(request).prefetch_related("transports")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Container
 from typing import Any, ClassVar
 
+from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.db.models import QuerySet
@@ -14,18 +17,23 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_noop, ngettext
 
 from sessions_app.filters import WAITING_FILTERS
-from sessions_app.history import deciding
+from sessions_app.history import deciding, guarding
 from sessions_app.history.deciding import ConfirmationRefused
 from sessions_app.kit.admin.base import ReadOnlyAdmin, detail_action, mark, moment, row_of
 from sessions_app.kit.admin.parts import column
-from sessions_app.kit.shown import cell, clipped, visible
-from sessions_app.models import WaitingChange
+from sessions_app.kit.shown import INLINE_CHARACTERS, cell, clipped, visible
+from sessions_app.models import McpWorkspace, WaitingChange
 
 _MARKS = {"waiting": "wait", "confirmed": "good", "rejected": "bad", "replaced": "off", "expired": "off"}
 _MOST_CHARACTERS = 200
+"""In a list. Whoever decides reads all of it."""
+_ONE_MORE = gettext_noop(
+    "Your confirmation is recorded. Nobody is known to answer for the key that proposed it, so one more person "
+    "must confirm it."
+)
 _PROPOSED = moment("created_at", _("proposed"))
 _EXPIRES = moment("expires_at", _("expires"))
 _DECIDED = moment("decided_at", _("decided"))
@@ -41,10 +49,13 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
     actions = ["confirm_selected", "reject_selected"]
     actions_detail = ["confirm_it", "reject_it"]
     fieldsets: ClassVar[Any] = [
-        (None, {"fields": ["shown_stage", "linked_subject", "shown_fields", "reason"]}),
-        (_("Who"), {"fields": ["shown_proposer", "via", "decided_by", "answer"]}),
+        (None, {"fields": ["shown_stage", "linked_subject", "shown_whole", "reason"]}),
+        (_("Who"), {"fields": ["shown_proposer", "via", "needed", "shown_confirmations", "decided_by", "answer"]}),
         (_("When"), {"fields": [_PROPOSED, _EXPIRES, _DECIDED]}),
     ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[WaitingChange]:
+        return super().get_queryset(request) & guarding.seen_by(request.user)
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(deciding.PERMISSION)
@@ -81,10 +92,13 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
         asked = self._asked(request, WaitingChange.objects.filter(pk=change.pk), confirm=confirm, back=back)
         if asked is not None:
             return asked
-        if why := self._done(request, change, confirm=confirm):
+        is_over, why = self._done(request, change, confirm=confirm)
+        if why:
             messages.error(request, why)
+        elif not is_over:
+            messages.warning(request, _t(_ONE_MORE))
         else:
-            messages.success(request, _t("The change is in force.") if confirm else _t("The change is rejected."))
+            messages.success(request, _t("The change is in effect.") if confirm else _t("The change is rejected."))
         return redirect(back)
 
     def _decide(
@@ -96,10 +110,14 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
             return asked
         rows = []
         for change in queryset:
-            why = self._done(request, change, confirm=confirm)
+            is_over, why = self._done(request, change, confirm=confirm)
             done = mark("good", _t("Confirmed") if confirm else _t("Rejected"))
-            rows.append((clipped(change, 80), mark("bad", _t("Refused")) if why else done, visible(why, one_line=True)))
-        return self.outcomes_page(request, title=_t("What was done"), rows=rows, back=back)
+            if why:
+                done = mark("bad", _t("Refused"))
+            elif not is_over:
+                done, why = mark("wait", _t("Waiting")), _t(_ONE_MORE)
+            rows.append((clipped(change, 80), done, visible(why, one_line=True)))
+        return self.outcomes_page(request, title=_t("Result"), rows=rows, back=back)
 
     def _asked(
         self, request: HttpRequest, queryset: QuerySet[WaitingChange], *, confirm: bool, back: str, action: str = ""
@@ -116,8 +134,8 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
             title=title(count) % {"count": count},
             items=[(clipped(row, 80), _in_words(row)) for row in rows],
             explanation=_t(
-                "It comes into force at once, with your name beside that of who proposed it. It is refused where the "
-                "row was changed since."
+                "It takes effect at once, with your name next to the proposer's. It is refused if the row "
+                "has changed since."
             )
             if confirm
             else _t("The row stays as it is."),
@@ -129,14 +147,16 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
             selected=[row.pk for row in queryset] if action else [],
         )
 
-    def _done(self, request: HttpRequest, change: WaitingChange, *, confirm: bool) -> str:
-        """Decide the change; give why that was refused."""
-        decide = deciding.confirm if confirm else deciding.reject
+    def _done(self, request: HttpRequest, change: WaitingChange, *, confirm: bool) -> tuple[bool, str]:
+        """Decide the change; return whether it is over, and the reason of a refusal."""
+        reason = request.POST.get("reason", "").strip()
         try:
-            decide(change.pk, request.user, request.POST.get("reason", "").strip())
+            if confirm:
+                return deciding.confirm(change.pk, request.user, reason), ""
+            deciding.reject(change.pk, request.user, reason)
         except ConfirmationRefused as error:
-            return str(error)
-        return ""
+            return False, str(error)
+        return True, ""
 
     @admin.display(description=_("state"))
     def shown_stage(self, change: WaitingChange) -> SafeString:
@@ -146,6 +166,10 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
     shown_subject = column(_("subject"), lambda change: cell(change.subject_label))
     shown_proposer = column(
         _("proposed by"), lambda change: cell(f"{change.proposer_label} ({change.proposed_by})".strip())
+    )
+
+    shown_confirmations = column(
+        _("confirmed by"), lambda change: cell(", ".join(name for _who, name in change.confirmations) or "-")
     )
 
     @admin.display(description=_("subject"))
@@ -159,24 +183,42 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("change"))
     def shown_fields(self, change: WaitingChange) -> SafeString:
-        return format_html_join("", "<div>{}</div>", ((line,) for line in _lines(change)))
+        return _divided(_lines(change, _MOST_CHARACTERS))
+
+    @admin.display(description=_("change"))
+    def shown_whole(self, change: WaitingChange) -> SafeString:
+        return _divided(_lines(change))
+
+
+def _divided(lines: list[str]) -> SafeString:
+    return format_html_join("", "<div>{}</div>", ((line,) for line in lines))
 
 
 def _in_words(change: WaitingChange) -> str:
     return "; ".join(_lines(change))
 
 
-def _lines(change: WaitingChange) -> list[str]:
-    """Give each field with what it is and would be."""
+def _lines(change: WaitingChange, most: int = INLINE_CHARACTERS) -> list[str]:
+    """Return each field with its current and proposed value, each of at most so many characters."""
+    model = apps.get_model(change.subject_model)
+    links = model.GUARDED_LINKS if issubclass(model, guarding.GuardedModel) else ()
     return [
-        visible(f"{name}: {_value(change.before.get(name))} → {_value(after)}", one_line=True)
+        visible(
+            f"{name}: {_value(change.before.get(name), name, links, most)} → {_value(after, name, links, most)}",
+            one_line=True,
+        )
         for name, after in change.after.items()
     ]
 
 
-def _value(value: object) -> str:
-    if isinstance(value, list):
-        return clipped(", ".join(map(str, value)), _MOST_CHARACTERS) or _t("everybody")
+def _value(value: object, name: str, links: Container[str], most: int) -> str:
+    if name == "workspace_id":
+        found = McpWorkspace._default_manager.filter(pk=value).first() if isinstance(value, int) else None
+        return str(found or value or _t("everybody"))
+    if isinstance(value, list) and name in links:
+        return clipped(", ".join(map(str, value)), most) or (_t("everybody") if name == "groups" else "-")
     if isinstance(value, bool):
         return _t("yes") if value else _t("no")
-    return clipped(value, _MOST_CHARACTERS)
+    if isinstance(value, list | dict):
+        return clipped(json.dumps(value, ensure_ascii=False), most)
+    return clipped("-" if value in (None, "") else value, most)

@@ -1,4 +1,4 @@
-"""The pages of workspaces: who belongs to them in which role, and the way into one."""
+"""The pages of workspaces: their members by role, and switching into one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sessions_app.kit.shown import cell, clipped, copyable, mono
 from sessions_app.models import McpWorkspace
 from sessions_app.workspaces import roles
 
-_MADE, _CHANGED = moment("created_at", _("made")), moment("updated_at", _("changed"))
+_MADE, _CHANGED = moment("created_at", _("created")), moment("updated_at", _("changed"))
 
 
 @admin.register(McpWorkspace)
@@ -35,7 +35,7 @@ class McpWorkspaceAdmin(RecordedAdmin):
     readonly_fields = ["shown_address", _MADE, _CHANGED]
     fieldsets = [
         (None, {"fields": ["slug", "shown_address", "title", "description"]}),
-        (_("Who belongs to it"), {"fields": ["members", "auditors", "operators", _MADE, _CHANGED]}),
+        (_("Members"), {"fields": ["members", "auditors", "operators", _MADE, _CHANGED]}),
     ]
 
     shown_slug = column(_("name"), lambda row: mono(row.slug), ordering="slug")
@@ -47,7 +47,7 @@ class McpWorkspaceAdmin(RecordedAdmin):
     @admin.display(description=_("address"))
     def shown_address(self, row: McpWorkspace) -> str:
         if not row.pk:
-            return _t("Known once it is saved.")
+            return _t("Available once the workspace is saved.")
         return copyable(settings.MCPHUB_PUBLIC_URL.rstrip("/") + row.path, "address")
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
@@ -67,7 +67,7 @@ class McpWorkspaceAdmin(RecordedAdmin):
         is_number = object_id is not None and str(object_id).isdecimal()
         return request.user.is_superuser or (is_number and bool(roles.rights_in(request.user, int(object_id or 0))))
 
-    @detail_action(description=_("Act in it"), icon="login", url_path="act", permissions=["act"])
+    @detail_action(description=_("Switch to this workspace"), icon="login", url_path="act", permissions=["act"])
     def act_in_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         row = row_of(self, request, object_id)
         return redirect(f"{reverse('choose-workspace')}?{urlencode({'to': row.slug})}")

@@ -18,7 +18,7 @@ from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 
 EVENTS_A_MINUTE = 30
-"""Of one process and of each who is known; all others share. Equal ones between two writes are one event."""
+"""Per process and known principal; all others share. Equal ones between two writes are one event."""
 _LONGEST = 300
 _NOBODY = Actor("anonymous")
 
@@ -32,7 +32,7 @@ class _Noted:
 
 
 class BoundedEvents:
-    """What one process has noted and not written yet."""
+    """One process's unwritten events."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class BoundedEvents:
         self._further: Counter[str] = Counter()
         self._minute = 0
         self._counts: Counter[str] = Counter()
-        """Of this minute, by principal: who is known is not crowded out by strangers."""
+        """Of this minute, by principal: known ones are not crowded out by strangers."""
 
     def note(self, kind: str, *, actor: Actor | None = None, label: str = "", **after: Json) -> None:
         """Keep an event to be written; its texts are cut, and a flood of different ones is only counted."""
@@ -59,7 +59,7 @@ class BoundedEvents:
                 self._further[kind] += 1
 
     def flush(self) -> int:
-        """Write what was noted; give how many events. What could not be written is tried again."""
+        """Write the noted events; return their number. Failed writes are retried."""
         with self._lock:
             noted, self._noted = self._noted, Counter()
             further, self._further = self._further, Counter()

@@ -1,8 +1,8 @@
-"""Finds rows that were made past the application: keys, connections, people that no event tells of.
+"""Finds rows that were created past the application: keys, connections, people without an event.
 
 Whoever writes into the database can make a key without a trace in the history. The comparison needs no trigger, so it
-is the same on every database, and finds what was there before the hub started, too. Where retention removed events,
-rows with lower numbers than all whose events are left pass unnoticed.
+is the same on every database, and also finds rows from before the hub's start. Where retention removed events, rows
+with lower numbers than all remaining events pass unnoticed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from sessions_app.history import recording
 from sessions_app.history.models import AuditEvent
 
 _WATCHED = frozenset({"key", "user", "mcpconnection", "launchprofile", "secret"})
-"""Words of the models whose rows let somebody in, run something, or hold a credential."""
+"""Words of the models whose rows give access, run something, or hold a credential."""
 _NAMED = 5
 """Of the rows that are found; the others are counted."""
 
 
 def unrecorded_rows() -> list[str]:
-    """Give the watched rows that no event tells of, as `key 3`."""
+    """Return the watched rows without an event, as `key 3`."""
     return [
         f"{word} {key}" for model, word in recording.followed().items() if word in _WATCHED for key in _of(model, word)
     ]

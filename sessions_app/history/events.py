@@ -1,4 +1,4 @@
-"""Writes events: what operators and the hub did, beside the calls and in the same proof."""
+"""Writes events: actions of operators and the hub, beside the calls and in the same proof."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Actor(NamedTuple):
-    """Who did something: the principal as events say it (`user:1`, `key:1`, `machine`, `hub`), and a name."""
+    """The author of an action: the principal in events (`user:1`, `key:1`, `machine`, `hub`), and a name."""
 
     principal: str
     label: str = ""
@@ -54,7 +54,7 @@ def record(
 
 
 def actor_of(user: User | AnonymousUser | None) -> Actor:
-    """Give what `record` says of who did it: a key, a person, or else whoever runs the program."""
+    """Return the actor for `record`: a key, a person, or else the user of the program."""
     if isinstance(user, Model) and user.pk is not None:
         return Actor(f"user:{user.pk}", str(user))
     own = getattr(user, "actor", None)  # of what stands in for a person
@@ -67,7 +67,7 @@ def actor_of(user: User | AnonymousUser | None) -> Actor:
 
 
 def on_the_machine() -> Actor:
-    """Who runs a command: a user of the machine, not of the hub."""
+    """The user of a command: of the machine, not of the hub."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError):

@@ -1,4 +1,5 @@
-"""Holds back what one person alone must not change: it becomes a `WaitingChange`, which a second person decides.
+"""Holds back changes that one person must not make alone: each becomes a `WaitingChange`, which a second person
+decides.
 
 A superuser changes everything himself, and so does whoever runs a command on the machine. Of everybody else, people and
 keys, the model holds the guarded fields back when it is saved, whichever page or endpoint saves it.
@@ -15,10 +16,12 @@ from typing import Any, ClassVar
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import models, transaction
+from django.db.models import QuerySet
 from django.db.models.signals import m2m_changed
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
+from sessions_app import accountable
 from sessions_app.history import events, recording, source
 from sessions_app.history.models import WaitingChange
 from sessions_app.history.recording import RecordedModel
@@ -27,7 +30,7 @@ from sessions_app.protocol.json import Json
 MOST_WAITING = 500
 """Changes of one proposer that wait. The oldest expire beyond."""
 _KEPT_AFTER = timedelta(days=30)
-"""How long a change stays on its page once it is over; its events stay as the audit's retention says."""
+"""How long a decided change stays on its page; its events follow the audit's retention."""
 
 _is_decided: ContextVar[bool] = ContextVar("guarded fields are decided", default=False)
 
@@ -43,7 +46,7 @@ def decided() -> Iterator[None]:
 
 
 def needs_second_person() -> bool:
-    """Whether the edit that is under way must not change guarded fields."""
+    """Return whether the edit that is under way must not change guarded fields."""
     user = source.current().user
     return not _is_decided.get() and user is not None and not user.is_superuser
 
@@ -54,17 +57,31 @@ class GuardedModel(RecordedModel):
     GUARDED: ClassVar[Mapping[str, Any]] = {}
     """Field -> its careful value, which whoever may edit the row may set, and which a new row has."""
     GUARDED_LINKS: ClassVar[tuple[str, ...]] = ()
-    """Who adds a row says its links, too."""
+    """A new row may set its links, too."""
+    GUARDED_AS_STORED: ClassVar[tuple[str, ...]] = ()
+    """Guarded columns without a careful value, by their attributes: each change waits, and a new row has any."""
+    JUDGED_LINKS: ClassVar[tuple[str, ...]] = ()
+    """Those of them of which the model judges each change, in `admitted_links`: other ways to set them are open."""
     JUDGED_BY: ClassVar[tuple[str, ...]] = ()
     """Fields by which a second person judges. Where one changes, guarded fields go back to their careful values."""
 
+    BOUND: ClassVar[tuple[str, ...]] = ()
+    """Further fields that the model itself may hold back, where a policy in force would lose its reach."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+    """Properties, of rows elsewhere, that the model itself may hold back, and that saving stores."""
+    SEEN_BY_PEOPLE: ClassVar[bool] = False
+    """Its rows, and so their waiting changes, are read by people who may view them, and by no key."""
+
     waiting_change: WaitingChange | None = None
-    """What the last save held back."""
+    """The change held back by the last save."""
     is_fresh: bool = False
     """Whether this object made the row."""
 
     _held: Mapping[str, tuple[Json, Json]] = {}
     """Field -> before and after, from when it is put back until that is filed."""
+    _evaded: frozenset[str] = frozenset()
+    """The policies that the held fields would evade."""
 
     class Meta:
         abstract = True
@@ -74,13 +91,13 @@ class GuardedModel(RecordedModel):
             self.is_fresh = self.is_fresh or self._state.adding
             self.hold_back(kwargs.get("update_fields"))
             if self._held and kwargs.get("update_fields") is not None:
-                kwargs["update_fields"] = {*kwargs["update_fields"], *(self._held.keys() & self.GUARDED.keys())}
+                kwargs["update_fields"] = {*kwargs["update_fields"], *(self._held.keys() & self.held_columns())}
             super().save(*args, **kwargs)
             self._file()
 
     def hold_back(self, only: Iterable[str] | None = None) -> None:
-        """Put back guarded fields, before the row is saved, whose change needs a second person."""
-        if not self.GUARDED or not needs_second_person():
+        """Revert guarded fields whose change needs a second person, before the row is saved."""
+        if not self.guarded_columns() or not needs_second_person():
             return
         chosen = None if only is None else set(only)
         stored = None
@@ -88,13 +105,14 @@ class GuardedModel(RecordedModel):
             rows = type(self)._base_manager.filter(pk=self.pk)
             if transaction.get_connection().in_atomic_block:
                 rows = rows.select_for_update()
-            stored = rows.values(*self.GUARDED, *self.JUDGED_BY).first()
+            stored = rows.values(*self.guarded_columns(), *self.JUDGED_BY).first()
         is_moved = stored is not None and any(
             recording.differs(type(self), name, stored[name], getattr(self, name))
             for name in self.JUDGED_BY
             if chosen is None or name in chosen
         )
-        for name, careful in self.careful_values(stored).items():
+        as_stored = {} if stored is None else {name: stored[name] for name in self.GUARDED_AS_STORED}
+        for name, careful in {**self.careful_values(stored), **as_stored}.items():
             if chosen is not None and name not in chosen and not is_moved:
                 continue
             wanted = getattr(self, name)
@@ -103,17 +121,42 @@ class GuardedModel(RecordedModel):
                 self._held = {**self._held, name: (kept, wanted)}
                 setattr(self, name, kept)
 
+    @classmethod
+    def guarded_columns(cls) -> set[str]:
+        return {*cls.GUARDED, *cls.GUARDED_AS_STORED}
+
+    @classmethod
+    def held_columns(cls) -> set[str]:
+        return {*cls.guarded_columns(), *cls.BOUND}
+
+    def hold(self, name: str, kept: Any, policies: Iterable[str] = ()) -> None:
+        """Put a field back until a second person confirms its change. `policies`: those that it would evade."""
+        if getattr(self, name) != kept:
+            self._held = {**self._held, name: (kept, getattr(self, name))}
+            setattr(self, name, kept)
+        self._evaded |= frozenset(policies)
+
+    def hold_links(
+        self, name: str, kept: Iterable[models.Model], wanted: Iterable[models.Model], policies: Iterable[str]
+    ) -> None:
+        """Note that links wait for a second person; the caller sets the kept ones."""
+        self._held = {**self._held, name: (_names(kept), _names(wanted))}
+        self._evaded |= frozenset(policies)
+
     def careful_values(self, stored: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        """Give which fields are held back of this save, with their careful values. `stored`: the guarded fields of the
+        """Return which fields are held back of this save, with their careful values. `stored`: the guarded fields
+        of the
         row as it stands; None for a new one."""
         return self.GUARDED
 
     def admitted_links(self, links: Mapping[str, Iterable[models.Model]]) -> dict[str, list[models.Model]]:
-        """Give which links may be set now, of those that are wanted. Called before the row is saved."""
+        """Return which links may be set now, of those that are wanted. Called before the row is saved."""
         admitted = {name: list(rows) for name, rows in links.items()}
         if self._state.adding or not needs_second_person():
             return admitted
         for name in self.GUARDED_LINKS:
+            if name in self.JUDGED_LINKS:
+                continue
             now = list(getattr(self, name).all())
             if name in admitted and {row.pk for row in now} != {row.pk for row in admitted[name]}:
                 self._held = {**self._held, name: (_names(now), _names(admitted[name]))}
@@ -121,14 +164,15 @@ class GuardedModel(RecordedModel):
         return admitted
 
     def waiting_answer(self) -> Mapping[str, Any] | None:
-        """Give what REST answers with where the last save held something back."""
+        """Return REST's answer if the last save held something back."""
         change = self.waiting_change
         if change is None:
             return None
         names = ", ".join(change.after)
+        evades = f" {evading(self._evaded)}" if self._evaded else ""
         return {
             "detail": f"{names}: a second person has to confirm this, in the admin under Waiting changes, or a "
-            "superuser makes the change. Everything else of the request is saved.",
+            f"superuser makes the change. Everything else of the request is saved.{evades}",
             "waiting_change": change.pk,
             "fields_held": list(change.after),
             "expires_at": change.expires_at.isoformat(),
@@ -138,8 +182,9 @@ class GuardedModel(RecordedModel):
         held, self._held = self._held, {}
         if not held:
             return
+        reason = " ".join(filter(None, [self.change_reason, evading(self._evaded)]))[:500]
         edit, now = source.current(), timezone.now()
-        actor = events.actor_of(edit.user)
+        actor, proposer = events.actor_of(edit.user), accountable.behind(accountable.party_of(edit.user))
         WaitingChange.objects.filter(expires_at__lt=now - _KEPT_AFTER).delete()
         mine = WaitingChange.objects.filter(proposed_by=actor.principal, state=WaitingChange.State.WAITING)
         about = {"subject_model": self._meta.label_lower, "subject_id": str(self.pk)}
@@ -152,23 +197,24 @@ class GuardedModel(RecordedModel):
             before={name: _written(before) for name, (before, _after) in held.items()},
             after={name: _written(after) for name, (_before, after) in held.items()},
             digest=recording.digest_of(type(self)._base_manager.get(pk=self.pk)),
-            reason=self.change_reason[:500],
+            reason=reason,
             via=edit.via,
             proposed_by=actor.principal,
             proposer_label=actor.label[:150],
-            person=_person(edit.user),
+            people=sorted(proposer.people),
+            needed=1 if proposer.is_known else 2,
         )
-        record("proposed", self.waiting_change, actor=actor, reason=self.change_reason)
-        _tell(edit)
+        record("proposed", self.waiting_change, actor=actor, reason=reason)
+        _tell(edit, self._evaded)
 
 
 def _written(value: object) -> Json:
-    """Give a field's value as JSON; saving reads a moment from its text."""
+    """Return a field's value as JSON; saving reads a moment from its text."""
     return value.isoformat() if isinstance(value, datetime) else value
 
 
 def record(deed: str, change: WaitingChange, *, actor: events.Actor, reason: str) -> None:
-    """Write the event of what became of a change."""
+    """Write the event of a change's outcome."""
     events.record(
         f"waitingchange.{deed}",
         actor=actor,
@@ -181,10 +227,23 @@ def record(deed: str, change: WaitingChange, *, actor: events.Actor, reason: str
     )
 
 
+def seen_by(user: Any) -> QuerySet[WaitingChange]:
+    """Return the waiting changes that a person or key may read."""
+    closed = [
+        model._meta.label_lower
+        for model in recording.followed()
+        if getattr(model, "SEEN_BY_PEOPLE", False)
+        and not (
+            isinstance(user, models.Model) and user.has_perm(f"{model._meta.app_label}.view_{model._meta.model_name}")  # type: ignore[attr-defined]
+        )
+    ]
+    return WaitingChange.objects.exclude(subject_model__in=closed)
+
+
 def connect() -> None:
-    """Refuse what would set guarded links past `admitted_links`. Called once all models are loaded."""
+    """Refuse guarded links that bypass `admitted_links`. Called once all models are loaded."""
     for model in recording.followed():
-        for name in getattr(model, "GUARDED_LINKS", ()):
+        for name in set(getattr(model, "GUARDED_LINKS", ())) - set(getattr(model, "JUDGED_LINKS", ())):
             through: Any = model._meta.get_field(name).remote_field.through  # type: ignore[union-attr]
             m2m_changed.connect(_on_links, sender=through, dispatch_uid=f"guarded links {through.__name__}")
 
@@ -199,15 +258,14 @@ def _names(rows: Iterable[models.Model]) -> list[Json]:
     return sorted(map(recording.name_of, rows))
 
 
-def _person(user: Any) -> str:
-    """Give the principal of the person behind an edit: of a key, of whose it is or who made it."""
-    key = getattr(user, "key", None)
-    number = user.pk if key is None else key.owner_id or key.created_by_id
-    return f"user:{number}" if number is not None else ""
+def evading(policies: Iterable[str]) -> str:
+    """Return the sentence that names the policies that a change would evade; empty where there are none."""
+    named = ", ".join(sorted(policies))
+    return _t("Policies that would no longer apply as before: %(named)s.") % {"named": named} if named else ""
 
 
-def _tell(edit: source.EditSource) -> None:
-    """Say once on the next page of the admin that something waits."""
+def _tell(edit: source.EditSource, evaded: Iterable[str]) -> None:
+    """Show once on the next page of the admin that a change waits."""
     if edit.via == source.REST or edit.request is None:
         return
     request: Any = edit.request
@@ -217,9 +275,9 @@ def _tell(edit: source.EditSource) -> None:
             return
         request._told_of_waiting = True
         words = _t(
-            "A part of this change is not in force: it waits for a second person, who confirms it on the page "
-            "Waiting changes. The rest is saved."
+            "Part of this change is not in effect yet: a second person must confirm it under Waiting "
+            "changes. The rest is saved."
         )
-        messages.warning(request, words)
+        messages.warning(request, f"{words} {evading(evaded)}".strip())
 
     transaction.on_commit(say)

@@ -1,4 +1,4 @@
-"""The history of a row in the admin: who changed it when, by which way and why, and what each change was."""
+"""The history of a row in the admin: author, time, source and reason of each change, and its content."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def by_whom(event: AuditEvent) -> str:
 
 
 def way(event: AuditEvent) -> str:
-    """Give by which way an edit came, in words."""
+    """Return by which way an edit came, in words."""
     return str(_WAYS.get(event.via, event.via)) or "-"
 
 
 def entry_address(event: AuditEvent, user: AbstractUser | AnonymousUser) -> str:
-    """Give the address of the event in the history of its row; empty where there is none that the user may open."""
+    """Return the address of the event in the history of its row; empty where there is none that the user may open."""
     app, _dot, model = event.subject_model.partition(".")
     if not model or not any(user.has_perm(f"{app}.{deed}_{model}") for deed in ("view", "change")):
         return ""
@@ -64,7 +64,7 @@ def shown_deed(event: AuditEvent) -> SafeString:
 
 
 class RecordedAdmin(HubAdmin):
-    """Keeps who changed what and why; old states are read, never written back past the checks of the form."""
+    """Records author and reason of changes; old states are read, never restored past the checks of the form."""
 
     history_per_page: ClassVar[int] = 50
 
@@ -74,7 +74,7 @@ class RecordedAdmin(HubAdmin):
         return [path("<path:object_id>/history/<int:number>/", entry, name=name), *super().get_urls()]
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: object = None) -> HttpResponse:
-        """Show what happened to a row, newest first; a row that was deleted keeps its history."""
+        """Show the events of a row, newest first; a deleted row keeps its history."""
         row, events = self._subject(request, object_id)
         newest = events.first()
         label = str(row) if row is not None else newest.subject_label if newest else ""
@@ -133,7 +133,7 @@ class RecordedAdmin(HubAdmin):
         super().save_model(request, obj, form, change)
 
     def log_addition(self, request: HttpRequest, obj: Model, message: object) -> Any:
-        """Write nothing into Django's own log: the row's event says it."""
+        """Write nothing into Django's own log: the row's event covers it."""
 
     def log_change(self, request: HttpRequest, obj: Model, message: object) -> Any:
         """Write nothing, as above."""
@@ -142,7 +142,7 @@ class RecordedAdmin(HubAdmin):
         """Write nothing, as above."""
 
     def _subject(self, request: HttpRequest, object_id: str) -> tuple[Model | None, QuerySet[AuditEvent]]:
-        """Give the row, if it is still there, and its events. Raises Http404, PermissionDenied."""
+        """Return the row, if it is still there, and its events. Raises Http404, PermissionDenied."""
         row = self.get_object(request, unquote(object_id))
         if not self.has_view_or_change_permission(request, row):
             raise PermissionDenied

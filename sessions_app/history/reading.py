@@ -1,4 +1,4 @@
-"""Reads the history of one row: its events, what each changed in words, and the whole row as it once was."""
+"""Reads the history of one row: its events, their changes in words, and the whole row at a past moment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import TypeAlias
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.db.models import QuerySet
+from django.db.models.functions import Cast
 from django.utils.text import capfirst
 
 from sessions_app.history.models import AuditEvent
 from sessions_app.history.recording import State, state_of
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces import scope
 
 Model: TypeAlias = type[models.Model]
 _BEFORE_DIFFERENCE = 20
@@ -29,16 +31,28 @@ class FieldChange:
 
 
 def events_of(model: Model, key: object) -> QuerySet[AuditEvent]:
-    """Give the events of one row, newest first, whether the row is still there or not.
+    """Return the events of one row, newest first, whether the row is still there or not.
 
-    Between two equal bounds, in the order of the index by subject: told `=`, PostgreSQL takes model and key for
-    independent of each other, expects many such rows, and looks for the first of few through the whole table.
+    Between two equal bounds, in the order of the index by subject: with `=`, PostgreSQL assumes that model and key
+    are independent, expects many such rows, and searches the whole table for the first of few.
     """
-    return events_about(model).filter(subject_id__gte=str(key), subject_id__lte=str(key)).order_by("subject_id", "-id")
+    found = events_about(model).filter(subject_id__gte=str(key), subject_id__lte=str(key))
+    if scope.current() is not None:
+        found = found.filter(id__gte=_came_into_workspace(found))
+    return found.order_by("subject_id", "-id")
+
+
+def _came_into_workspace(events: QuerySet[AuditEvent]) -> int:
+    """Return the ID from which on the events belong to the row's workspace: earlier ones belong to others."""
+    named = events.annotate(text=Cast("after", models.TextField())).filter(text__contains='"workspace_id"')
+    for event in named.only("id", "kind", "after"):
+        if isinstance(event.after, dict) and "workspace_id" in event.after:
+            return event.pk if event.deed == "created" else event.pk + 1
+    return 0
 
 
 def events_about(model: Model) -> QuerySet[AuditEvent]:
-    """Give the events of all rows of a model, newest first."""
+    """Return the events of all rows of a model, newest first."""
     found: QuerySet[AuditEvent] = AuditEvent.objects.filter(subject_model=model._meta.label_lower)
     return found.order_by("-id")
 
@@ -48,15 +62,17 @@ def history_of(row: models.Model) -> QuerySet[AuditEvent]:
 
 
 def is_whole(events: QuerySet[AuditEvent]) -> bool:
-    """Whether the history begins where the row does; else retention removed older entries, or the hub came with it."""
+    """Return whether the history begins where the row does; else retention removed older entries, or the hub came with
+    it.
+    """
     oldest = events.last()
     return oldest is not None and oldest.deed == "created"
 
 
 def state_after(model: Model, event: AuditEvent) -> State | None:
-    """Give the whole row as the event left it: the row of today with all later events taken back. None: deleted.
+    """Return the whole row as the event left it: the row of today with all later events taken back. None: deleted.
 
-    An event holds what changed; this way a history whose beginning was removed still tells every later state.
+    An event holds the changes; this way a history with a removed beginning still yields every later state.
     """
     row = model._base_manager.filter(pk=event.subject_id).first()
     state = None if row is None else state_of(row)
@@ -66,12 +82,12 @@ def state_after(model: Model, event: AuditEvent) -> State | None:
 
 
 def in_words(model: Model, state: Mapping[str, Json] | None) -> State:
-    """Give a state by the names that people read, related rows by theirs."""
+    """Return a state by the names that people read, related rows by theirs."""
     return {_label(model, name): _named(model, name, value) for name, value in (state or {}).items()}
 
 
 def changes(model: Model, event: AuditEvent, shorten: int) -> Iterator[FieldChange]:
-    """Give what an event changed; of longer values the `shorten` characters about the first difference."""
+    """Return an event's changes; of longer values the `shorten` characters around the first difference."""
     before, after = in_words(model, event.before), in_words(model, event.after)
     for label in {**before, **after}:
         one, other = _text(before.get(label)), _text(after.get(label))

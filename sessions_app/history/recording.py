@@ -1,7 +1,7 @@
-"""Makes each edit an event: the row, what it was and what it is, in one transaction.
+"""Makes each edit an event: the row, before and after, in one transaction.
 
-Models of the hub inherit `RecordedModel`; Django's users and groups are followed by signals (`follow`). What
-bypasses the models, an SQL statement or a `QuerySet.update()`, leaves no event.
+Models of the hub inherit `RecordedModel`; Django's users and groups are followed by signals (`follow`). Changes that
+bypass the models, an SQL statement or a `QuerySet.update()`, leave no event.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HIDDEN = "(not shown)"
 _SHOWN_OF_LONG = 1000
 
 State: TypeAlias = dict[str, Json]
-"""Values of a row by field: what an event holds as before or after."""
+"""Values of a row by field: the before or after of an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Followed:
     unrecorded: frozenset[str] = frozenset()
     """Fields that no operator edits; a change of these alone is no event."""
     hidden: frozenset[str] = frozenset()
-    """Fields of which an event says that they changed, never their value."""
+    """Fields whose changes an event names, never their value."""
 
     def fields(self, model: type[models.Model]) -> list[models.Field[Any, Any]]:
         return [
@@ -61,12 +61,12 @@ class RecordedModel(models.Model):
     """A model whose every edit is an event of the history."""
 
     RECORDED_AS: ClassVar[str] = ""
-    """What kinds of its events begin with; the model's name where it is empty."""
+    """Prefix of its event kinds; the model's name if empty."""
     UNRECORDED: ClassVar[tuple[str, ...]] = ()
     HIDDEN: ClassVar[tuple[str, ...]] = ()
 
     change_reason: str = ""
-    """Said by who edits; kept with the event."""
+    """Entered by the editor; stored with the event."""
 
     class Meta:
         abstract = True
@@ -78,10 +78,10 @@ class RecordedModel(models.Model):
             _note_saved(self, before, kwargs.get("update_fields"))
 
     def links_changed(self) -> None:
-        """Called once an edit of what the row is linked to is on record."""
+        """Called once an edit of the row's links is recorded."""
 
     def save_unrecorded(self, **kwargs: Any) -> None:
-        """Save what is no edit: what the hub itself observed."""
+        """Save a change that is not an edit: the hub's own observation."""
         super().save(**kwargs)
 
 
@@ -101,7 +101,7 @@ def connect() -> None:
 
 
 def followed() -> dict[type[models.Model], str]:
-    """Give each model whose edits are events, with the word that kinds of these begin with."""
+    """Return each model whose edits are events, with the prefix of their kinds."""
     return {model: how.word for model, how in _FOLLOWED.items()}
 
 
@@ -118,26 +118,26 @@ def _follow(model: type[models.Model], how: Followed) -> None:
 
 
 def state_of(row: models.Model) -> State:
-    """Give all values of a row as events hold them, with the names of what it is linked to."""
+    """Return all values of a row in the form of events, with the names of its linked rows."""
     how = _FOLLOWED[type(row)]
     state = _shown({field: getattr(row, field.attname) for field in how.fields(type(row))}, how)
     return state | {field.name: sorted(_linked(row, field).values()) for field in row._meta.many_to_many}
 
 
 def digest_of(row: models.Model) -> str:
-    """Give what tells this state of a stored row, without its links, from all others."""
+    """Return a digest of this state of a stored row, without its links."""
     how = _FOLLOWED[type(row)]
     values = {field: getattr(row, field.attname) for field in how.fields(type(row))}
     return json.digest(json.canonical(_shown(values, how)))
 
 
 def differs(model: type[models.Model], name: str, one: Any, other: Any) -> bool:
-    """Whether two values of a field would be stored differently."""
+    """Return whether two values of a field would be stored differently."""
     return _differs(model._meta.get_field(name), one, other)  # type: ignore[arg-type]
 
 
 def word_of(model: type[models.Model]) -> str:
-    """Give what kinds of a model's events begin with."""
+    """Return the prefix of a model's event kinds."""
     return _FOLLOWED[model].word
 
 
@@ -150,7 +150,7 @@ def _after_save(instance: models.Model, update_fields: Iterable[str] | None = No
 
 
 def _stored(row: models.Model, only: Iterable[str] | None) -> Mapping[str, object] | None:
-    """Give the row's values as the database has them, by attribute, and keep them so until the transaction ends."""
+    """Return the row's values as the database has them, by attribute, and keep them so until the transaction ends."""
     if row.pk is None or not (names := [field.attname for field in _saved_fields(row, only)]):
         return None
     rows = type(row)._base_manager.filter(pk=row.pk)
@@ -222,7 +222,7 @@ def _on_links(
     sender: type[models.Model],
     **_: object,
 ) -> None:
-    """Record who gained or lost a group, a permission or a tool, from whichever side it was said."""
+    """Record the gain or loss of a group, a permission or a tool, from whichever side it was set."""
     if action not in ("post_add", "post_remove", "pre_clear") or (pk_set is not None and not pk_set):
         return
     field = _LINKS[sender]
@@ -269,7 +269,7 @@ def _linking(other: models.Model, field: models.ManyToManyField[Any, Any]) -> It
 
 
 def name_of(row: models.Model) -> str:
-    """Give what events call a row: a permission as Django's own code writes it, others in their own words."""
+    """Return a row's name in events: a permission as Django's own code writes it, others in their own words."""
     return f"{row.content_type.app_label}.{row.codename}" if isinstance(row, Permission) else str(row)
 
 

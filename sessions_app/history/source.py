@@ -1,4 +1,4 @@
-"""Where an edit comes from: by which way, and in which request. Every event of the history says it."""
+"""Where an edit comes from: by which way, and in which request. Every event of the history contains it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 ADMIN, REST, CLI, BUNDLE, SYSTEM = "admin", "rest", "cli", "bundle", "system"
+DOORS = (ADMIN, REST, CLI)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +21,13 @@ class EditSource:
     via: str = SYSTEM
     request: HttpRequest | None = None
     stand_in: Any = None
-    """Who acts in place of the request's user, who is nobody yet: something with an `actor`."""
+    """The actor in place of the request's anonymous user: an object with an `actor`."""
+    door: str = SYSTEM
+    """By which of `DOORS` a person or program came; a bundle that is loaded there does not change it."""
 
     @property
     def user(self) -> Any:
-        """Who makes the request: a user, a key's principal, who stands in for them, or None outside of requests."""
+        """The author of the request: a user, a key's principal, a stand-in, or None outside of requests."""
         return self.stand_in or getattr(self.request, "user", None)
 
 
@@ -37,9 +40,10 @@ def current() -> EditSource:
 
 @contextmanager
 def edits_via(via: str, request: HttpRequest | None = None) -> Iterator[None]:
-    """Let the edits inside say that they came this way; without `request` the one around stays."""
+    """Mark the edits inside with this source; without `request` the outer one stays."""
     outer = _source.get()
-    token = _source.set(replace(outer, via=via, request=request or outer.request))
+    door = via if via in DOORS else outer.door
+    token = _source.set(replace(outer, via=via, request=request or outer.request, door=door))
     try:
         yield
     finally:
@@ -48,7 +52,7 @@ def edits_via(via: str, request: HttpRequest | None = None) -> Iterator[None]:
 
 @contextmanager
 def edits_by(stand_in: Any) -> Iterator[None]:
-    """Let the edits inside say that `stand_in`, whose `actor` events name, made them: not whoever asks for the page."""
+    """Attribute the edits inside to `stand_in`, named by its `actor`, instead of the page's visitor."""
     token = _source.set(replace(_source.get(), stand_in=stand_in))
     try:
         yield
@@ -58,7 +62,7 @@ def edits_by(stand_in: Any) -> Iterator[None]:
 
 @sync_and_async_middleware
 def edit_source(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Middleware: what a request edits was edited through the admin or through REST, by its user."""
+    """Middleware: attributes a request's edits to the admin or to REST, and its user."""
     if iscoroutinefunction(get_response):
 
         async def serve_async(request: HttpRequest) -> HttpResponseBase:

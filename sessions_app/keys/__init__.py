@@ -1,1 +1,1 @@
-"""API keys: who may make which, and when the hub warns of their end. The rows are `sessions_app.models.ApiKey`."""
+"""API keys: permissions to create them, and warnings before their end. The rows are `sessions_app.models.ApiKey`."""

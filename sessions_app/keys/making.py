@@ -1,4 +1,4 @@
-"""Who may make which key: one set of rules for the console, REST, `mcphub token` and the keys of one's own."""
+"""Permissions to create keys: one set of rules for the console, REST, `mcphub token` and own keys."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MOST_OF_PERSON = 50
 
 
 def default_end() -> datetime | None:
-    """Give when a new key ends of which nobody says it; None where the operator wants none to end."""
+    """Return the default end of a new key; None if the operator wants none to end."""
     days = settings.MCPHUB_KEY_DAYS
     return (timezone.now() + timedelta(days=days)).replace(microsecond=0) if days else None
 
 
 def scopes_beyond(editor: Editor, scopes: Iterable[str]) -> list[str]:
-    """Give those of `scopes` that `editor`, a person or a key, lacks and so may hand to nobody."""
+    """Return those of `scopes` that `editor`, a person or a key, lacks and so may hand to nobody."""
     key = _key_of(editor)
     if key is not None:
         return [scope for scope in scopes if scope not in key.scopes]
@@ -38,7 +38,7 @@ def scopes_beyond(editor: Editor, scopes: Iterable[str]) -> list[str]:
 
 
 def groups_beyond(editor: Editor, groups: Iterable[Group]) -> list[Group]:
-    """Give those of `groups` that `editor` has not, and so may hand to nobody. A superuser has all."""
+    """Return those of `groups` that `editor` has not, and so may hand to nobody. A superuser has all."""
     if editor.is_superuser:
         return []
     key = _key_of(editor)
@@ -48,7 +48,7 @@ def groups_beyond(editor: Editor, groups: Iterable[Group]) -> list[Group]:
 
 
 def may_act_for(editor: Editor, owner: User | None) -> bool:
-    """Whether `editor` may hold the text of a key that makes its calls in the name of `owner`.
+    """Return whether `editor` may hold the text of a key that makes its calls in the name of `owner`.
 
     Only that person may, and a superuser: whoever has the text is that person to the hub.
     """
@@ -64,14 +64,14 @@ def refuse(editor: Editor | None, *, owner: User | None, scopes: Collection[str]
     if editor is not None:
         if beyond := scopes_beyond(editor, scopes):
             problems["scopes"] = _t(
-                "You may not hand out %(scopes)s: your own account, or the key that you use, lacks that permission."
+                "You can't grant %(scopes)s: your own account, or your key, lacks that permission."
             ) % {"scopes": ", ".join(beyond)}
         if strange := groups_beyond(editor, groups):
-            problems["groups"] = _t("You may not hand out %(groups)s: you are in no such group. Ask a superuser.") % {
+            problems["groups"] = _t("You can't assign %(groups)s: you are not a member. Ask a superuser.") % {
                 "groups": _names(strange)
             }
         if not may_act_for(editor, owner):
-            problems["owner"] = _t("Only this person, or a superuser, makes a key that acts as this person.")
+            problems["owner"] = _t("Only this person or a superuser can create a key that acts as this person.")
     if owner is not None and "owner" not in problems:
         problems = {**of_person(owner, scopes, groups), **problems}
     if problems:
@@ -79,12 +79,12 @@ def refuse(editor: Editor | None, *, owner: User | None, scopes: Collection[str]
 
 
 def of_person(owner: User, scopes: Collection[str], groups: Collection[Group]) -> dict[str, str]:
-    """Say by field why the key cannot be this person's; empty where it can."""
+    """Return the reasons, by field, if the key cannot be this person's; empty otherwise."""
     problems = {}
     if not owner.is_active:
         problems["owner"] = _t("%(person)s is disabled. Enable the account first.") % {"person": owner}
     elif ApiKey.objects.usable().filter(owner=owner).count() >= MOST_OF_PERSON:
-        problems["owner"] = _t("%(person)s has %(count)d keys, as many as a person may. Revoke one first.") % {
+        problems["owner"] = _t("%(person)s has %(count)d keys, the maximum. Revoke one first.") % {
             "person": owner,
             "count": MOST_OF_PERSON,
         }
@@ -92,7 +92,7 @@ def of_person(owner: User, scopes: Collection[str], groups: Collection[Group]) -
         problems["scopes"] = _t("The person lacks the permission for %(scopes)s.") % {"scopes": ", ".join(lacking)}
     own = set(owner.groups.values_list("pk", flat=True))
     if strange := [group for group in groups if group.pk not in own]:
-        problems["groups"] = _t("The person is not in %(groups)s. Put the person in the group first.") % {
+        problems["groups"] = _t("The person is not in %(groups)s. Add the person to the group first.") % {
             "groups": _names(strange)
         }
     return problems

@@ -28,7 +28,7 @@ class CallerIs(TextIs):
 
 
 def principals_of(name: str) -> list[str]:
-    """Give the principals that a name means; the name itself where it is a principal, or nobody's."""
+    """Return the principals that a name means; the name itself where it is a principal, or nobody's."""
     if _PRINCIPAL.fullmatch(name):
         return [name]
     keys = ApiKey.objects.filter(name=name).values_list("pk", "owner_id")[:_MOST_ALIKE]
@@ -39,7 +39,7 @@ def principals_of(name: str) -> list[str]:
 
 
 def callers(begun: str) -> list[tuple[str, str]]:
-    """Give names of persons and keys that hold what was written, each with its principal."""
+    """Return names of persons and keys that contain the text, each with its principal."""
     users = get_user_model()._default_manager.filter(username__icontains=begun).order_by("username")
     found = [(name, f"user:{pk}") for name, pk in users.values_list("username", "pk")[:MOST]]
     held = ApiKey.objects.filter(name__icontains=begun).order_by("name")

@@ -22,7 +22,7 @@ _SHARE_OF_LIFE = 4
 
 
 def ends_soon(key: ApiKey) -> bool:
-    """Whether the key works and is so near to its end that the hub warns of it."""
+    """Return whether the key works and is so near to its end that the hub warns of it."""
     if key.expires_at is None or not key.is_usable():
         return False
     window = timedelta(days=settings.MCPHUB_KEY_REMINDER_DAYS)

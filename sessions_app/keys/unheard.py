@@ -1,4 +1,4 @@
-"""Keys that were made, or given a new text, a moment ago: a process may be asked by one before it heard of it.
+"""Keys created or rotated a moment ago: a process may receive one before the bus announces it.
 
 Whoever makes a key uses it at once, and any worker may be the one that is asked. So before a worker refuses a key that
 it does not know, it looks whether the database has it.
@@ -19,20 +19,22 @@ _PAUSE_SECONDS = 0.05
 
 
 class UnheardKeys:
-    """Looks for keys that the snapshot of this process lacks, for all who wait at one moment together."""
+    """Looks up keys missing from this process's snapshot, for all waiting requests together."""
 
-    def __init__(self, read_again: Callable[[], Awaitable[None]], spawn: Callable[[asyncio.Task[None]], None]) -> None:
-        self._read_again = read_again
-        """Makes the snapshot anew."""
+    def __init__(
+        self, read: Callable[[Collection[int]], Awaitable[None]], spawn: Callable[[asyncio.Task[None]], None]
+    ) -> None:
+        self._read = read
+        """Reads keys by id into the snapshot."""
         self._spawn = spawn
         self._asked: dict[bytes, tuple[str, asyncio.Future[bool]]] = {}
-        """Digest -> prefix, and what those who gave it wait for."""
+        """Digest -> prefix, and the future of its waiters."""
         self._is_looking = False
 
     async def has(self, digest: bytes, text: str) -> bool:
-        """Whether there is such a key after all; then the snapshot has it now. Raises the database's errors.
+        """Return whether there is such a key after all; then the snapshot has it now. Raises the database's errors.
 
-        False at once for what does not look like a key, and for keys beyond those that may wait.
+        False at once for texts that are not keys, and for keys beyond those that may wait.
         """
         found = _PREFIX.match(text)
         if found is None or (digest not in self._asked and len(self._asked) >= _MOST_WAITING):
@@ -49,8 +51,8 @@ class UnheardKeys:
                 asked, self._asked = self._asked, {}
                 try:
                     known = await database_sync_to_async(_hashes)({prefix for prefix, _ in asked.values()})
-                    if any(digest.hex() in known for digest in asked):
-                        await self._read_again()
+                    if found := {known[text] for digest in asked if (text := digest.hex()) in known}:
+                        await self._read(found)
                 except BaseException as error:
                     for _, future in asked.values():
                         _fail(future, error)
@@ -76,9 +78,9 @@ def _fail(future: asyncio.Future[bool], error: BaseException) -> None:
         future.exception()  # whoever asked may have gone
 
 
-def _hashes(prefixes: Collection[str]) -> set[str]:
-    """Give the hashes, in hexadecimal, of the texts that keys of those prefixes have now, or had before."""
+def _hashes(prefixes: Collection[str]) -> dict[str, int]:
+    """Return the ids of keys of those prefixes by the hashes, in hexadecimal, of the texts that they have or had."""
     from sessions_app.models import ApiKey
 
-    rows = ApiKey.objects.usable().filter(prefix__in=prefixes).values_list("secret_hash", "previous_hash")
-    return {text for row in rows for text in row if text}
+    rows = ApiKey.objects.usable().filter(prefix__in=prefixes).values_list("pk", "secret_hash", "previous_hash")
+    return {text: pk for pk, *texts in rows for text in texts if text}

@@ -10,13 +10,13 @@ from django.utils.translation import gettext_lazy as _
 
 
 class AppendOnlyQuerySet(models.QuerySet[Any]):
-    """Refuses to change what was recorded; retention is a named command."""
+    """Refuses to change recorded rows; retention is a named command."""
 
     def update(self, **kwargs: object) -> int:
-        raise ValidationError(_("Records of calls are never changed."))
+        raise ValidationError(_("Call records can't be changed."))
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        raise ValidationError(_("Records of calls are never deleted."))
+        raise ValidationError(_("Call records can't be deleted."))
 
 
 class AppendOnly(models.Model):
@@ -27,8 +27,8 @@ class AppendOnly(models.Model):
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         if not self._state.adding:
-            raise ValidationError(_("Records of calls are never changed."))
+            raise ValidationError(_("Call records can't be changed."))
         super().save(*args, **kwargs)
 
     def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
-        raise ValidationError(_("Records of calls are never deleted."))
+        raise ValidationError(_("Call records can't be deleted."))

@@ -1,4 +1,4 @@
-"""One transaction for rows that many tasks want at once: docs/decisions.md, A5."""
+"""One transaction for rows that many tasks want at once: docs/develop/decisions.md, A5."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Batcher(Generic[_Request, _Result]):
     """Runs requests in batches: those that arrive during one batch make up the next.
 
     `run` gets a batch on the database's thread, never two at a time. It gives a result or an exception for each
-    request, in order. What it raises, each request of the batch raises.
+    request, in order. Its exception is raised for each request of the batch.
     """
 
     def __init__(self, run: Callable[[Sequence[_Request]], Sequence[_Result | Exception]], name: str) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,30 +19,34 @@ from django.db.models import Model, QuerySet
 from django.db.transaction import TransactionManagementError
 
 from sessions_app.kit import replica
+from sessions_app.kit.raw_transaction import transaction_on
 
 _PASSING = {"25P02", "25006"}
-"""InternalError of PostgreSQL that is no mistake: what follows a failed statement of a transaction, and a write while
-the server takes none, as after a change of roles."""
+"""InternalError of PostgreSQL that is not a mistake: statements after a failed one in a transaction, and a write
+while the server accepts none, as after a change of roles.
+"""
 _CANCELLED = "57014"
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
+_Row = TypeVar("_Row")
 _PAUSE_SECONDS = 0.1
 """Between two tries: after a restart of the database each connection of the pool may be a dead one."""
+_LONGEST_PAUSE_SECONDS = 0.25
 _INSTRUCTIONS = 5_000
 """Of SQLite between two looks at the clock: a fraction of a millisecond, where all is in memory."""
 
 
 def driver() -> Any:
-    """Give the module of the database's driver, with the errors of PEP 249: `sqlite3` or `psycopg`."""
+    """Return the module of the database's driver, with the errors of PEP 249: `sqlite3` or `psycopg`."""
     connection: Any = connections["default"]
     return connection.Database
 
 
 def is_away(error: BaseException | None) -> bool:
-    """Whether the database could not be used just now, which is nobody's mistake and passes.
+    """Return whether the database could not be used just now, which is nobody's mistake and passes.
 
-    So is what follows a failed statement: Django's validation swallows what fails while it checks a constraint, and
-    then the next statement of the transaction meets it, in Django or in PostgreSQL.
+    So is the statement after a failed one: Django's validation swallows errors while it checks a constraint, and then
+    the next statement of the transaction fails, in Django or in PostgreSQL.
     """
     if isinstance(error, InternalError):
         return getattr(error.__cause__, "sqlstate", "") in _PASSING
@@ -51,7 +56,8 @@ def is_away(error: BaseException | None) -> bool:
 async def persistently(
     seconds: float, function: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
 ) -> _Result:
-    """Run what uses Django's connection off the event loop, and again on another connection while the database is away.
+    """Run a function with Django's connection off the event loop, and again on another connection while the database
+    is away.
 
     `function` must be one that may be repeated. Raises its last error when `seconds` are over.
     """
@@ -111,6 +117,19 @@ def _was_ended(error: BaseException | None) -> bool:
     return getattr(error, "sqlstate", None) == _CANCELLED
 
 
+def in_slices(rows: Sequence[_Row], most: int) -> Iterator[Sequence[_Row]]:
+    """Yield so many rows at a time, for a transaction each. On SQLite it pauses between them for as long as the last
+    one took, unless the caller's own transaction goes on: who waits there for its turn to write asks again at
+    intervals, and would find it taken.
+    """
+    for start in range(0, len(rows), most):
+        began = time.monotonic()
+        yield rows[start : start + most]
+        database = connections[DEFAULT_DB_ALIAS]
+        if start + most < len(rows) and database.vendor == "sqlite" and not database.in_atomic_block:
+            time.sleep(min(time.monotonic() - began, _LONGEST_PAUSE_SECONDS))
+
+
 def delete_in_slices(rows: QuerySet[Model], most: int = 1000) -> int:
     """Delete rows, so many in a transaction, and give their number: whoever writes on SQLite comes in between."""
     total = 0
@@ -123,13 +142,15 @@ def delete_in_slices(rows: QuerySet[Model], most: int = 1000) -> int:
 
 
 def direct_settings(alias: str = DEFAULT_DB_ALIAS) -> dict[str, Any]:
-    """Give the database as an entry of DATABASES, past a pooler: for what outlives a transaction on its connection."""
+    """Return the database as an entry of DATABASES, past a pooler: for state that outlives a transaction on its
+    connection.
+    """
     direct = settings.MCPHUB_DIRECT_DATABASE if alias == DEFAULT_DB_ALIAS else {}
     return {**connections[alias].settings_dict, **direct}
 
 
 def is_pooled(raw: Any) -> bool:
-    """Whether a pooler such as PgBouncer is between this connection of psycopg and PostgreSQL.
+    """Return whether a pooler such as PgBouncer is between this connection of psycopg and PostgreSQL.
 
     A pooler names itself to its clients by a number of its own, not by that of the process that serves them.
     """
@@ -139,7 +160,7 @@ def is_pooled(raw: Any) -> bool:
 class Dedicated:
     """One raw connection to the hub's database, opened at first use by the thread that uses it.
 
-    It goes past a pooler: what has one prepares statements, listens, or holds locks of its session.
+    It bypasses a pooler: its users prepare statements, listen, or hold locks of their session.
 
     `raw` is a `sqlite3.Connection` in autocommit mode or a `psycopg.Connection` in autocommit mode.
     """
@@ -169,8 +190,11 @@ class Dedicated:
                 raise
         return self._wrapper.connection
 
+    def transaction(self) -> AbstractContextManager[None]:
+        return transaction_on(self.raw, self.is_sqlite)
+
     def timestamp(self, seconds: float) -> str:
-        """Give a time (seconds since the epoch) as text that the database takes for a timestamp."""
+        """Return a time (seconds since the epoch) as text that the database takes for a timestamp."""
         text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
         return text if self.is_sqlite else text + "+00"
 

@@ -64,7 +64,7 @@ _Row = TypeVar("_Row", bound=models.Model)
 
 
 def readable_rows(rows: QuerySet[_Row]) -> list[_Row]:
-    """Give all rows of a queryset, or those that can be read where the text of one is no JSON."""
+    """Return all rows of a queryset, or those that can be read where the text of one is no JSON."""
     try:
         return list(rows)
     except ValueError:

@@ -1,7 +1,7 @@
 """Reads for auditors on a replica of PostgreSQL, where MCPHUB_AUDIT_DATABASE_URL names one.
 
-Pages and REST over the audit read there what is recorded. All else stays with the hub's database: what is written, who
-may read, what the call path looks up. Where no replica is named, all of this is the hub's database.
+Pages and REST over the audit read records there. All else stays with the hub's database: writes, permissions, lookups
+of the call path. Where no replica is named, all of this is the hub's database.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_set_up() -> bool:
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Read what is recorded on the replica meanwhile."""
+    """Read records from the replica meanwhile."""
     token = _read_from.set(ALIAS if is_set_up() else DEFAULT_DB_ALIAS)
     try:
         yield
@@ -43,17 +43,17 @@ def reading() -> Iterator[None]:
 
 
 def alias() -> str:
-    """Give the entry of DATABASES that is read now."""
+    """Return the entry of DATABASES that is read now."""
     return _read_from.get()
 
 
 def connection() -> BaseDatabaseWrapper:
-    """Give Django's connection that is read now."""
+    """Return Django's connection that is read now."""
     return connections[_read_from.get()]
 
 
 def as_of() -> datetime | None:
-    """Give the moment up to which the replica has what was written; None where it is no standby and cannot tell.
+    """Return the moment up to which the replica is current; None if it is not a standby and cannot report it.
 
     Raises DatabaseError.
     """

@@ -1,4 +1,4 @@
-"""Secrets that are told by their form: keys of clouds and source hosts, tokens, private keys, payment cards. Pure.
+"""Secrets of known formats: keys of clouds and source hosts, tokens, private keys, payment cards. Pure.
 
 A text is first searched for words without which no form can be in it. No pattern reads a character more than a fixed
 number of times, so a hostile text costs no more than a long one.
@@ -20,7 +20,7 @@ def _always(found: re.Match[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SecretForm:
-    """What a secret looks like. Its group `secret`, or all of it, is the secret."""
+    """The format of a secret. Its group `secret`, or all of it, is the secret."""
 
     needles: tuple[str, ...]
     """One of these is in each text that holds such a secret."""
@@ -29,7 +29,7 @@ class SecretForm:
     may_be_in: Callable[[str], object] | None = None
     """Cheaper than the pattern, and true of each text in which that is found."""
     overlaps: bool = False
-    """Whether the next may begin within what looked like one and was none."""
+    """Whether the next may begin within a false match."""
 
     def spans(self, text: str) -> Iterator[Span]:
         at = 0
@@ -55,7 +55,9 @@ _CARD_DIGITS = 13
 
 
 def is_card(digits: str) -> bool:
-    """Whether the digits are those of a payment card: an issuer's beginning and length, and the checksum (Luhn)."""
+    """Return whether the digits are those of a payment card: an issuer's beginning and length, and the checksum
+    (Luhn).
+    """
     if not digits.isascii() or _CARDS.fullmatch(digits) is None:
         return False
     doubled = [int(digit) * 2 for digit in digits[-2::-2]]
@@ -145,7 +147,7 @@ FORMS: dict[str, SecretForm] = {
         ("=",), re.compile(r"[?&#;](?P<name>[\w.%-]{1,64})=(?P<secret>[^&#;\s\"'<>\\]{1,4096})"), _names_a_secret
     ),
 }
-"""By the name that a rule says. The names are kept in rows: do not change them."""
+"""By their names in rules. The names are kept in rows: do not change them."""
 
 
 _GATES = "_-=/~. "
@@ -167,7 +169,7 @@ class Forms:
         return bool(self._forms)
 
     def may_be_in(self, text: str) -> bool:
-        """Whether JSON text may hold a form; told by a look at the text, without decoding it."""
+        """Return whether JSON text may contain the format, judged without decoding it."""
         if "\\" in text and ("\\u" in text or "\\/" in text):
             return True  # JSON within a text may write any character so
         holds = text.__contains__
@@ -183,7 +185,7 @@ class Forms:
         return next(self._found(text), None) is not None
 
     def spans(self, text: str) -> list[Span]:
-        """Give where secrets are, in order, none within another."""
+        """Return where secrets are, in order, none within another."""
         found: list[Span] = []
         for begin, end in sorted(self._found(text), key=lambda span: (span[0], -span[1])):
             if found and begin < found[-1][1]:
@@ -199,7 +201,9 @@ class Forms:
 
 
 def _by_gate(needles: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Give needles by a character that each of them has: a text without it has none. Those without one are under ""."""
+    """Return needles by a character that each of them has: a text without it has none. Those without one are under
+    "".
+    """
     found: dict[str, tuple[str, ...]] = {}
     for needle in needles:
         gate = next((gate for gate in _GATES if gate in needle), "")

@@ -27,20 +27,20 @@ _HERE = "\u200b"
 
 
 def visible(text: object, *, one_line: bool = False) -> str:
-    """Give the text with every deceiving character written as its escape. Not yet safe as HTML."""
+    """Return the text with every deceiving character written as its escape. Not yet safe as HTML."""
     words = _DECEIVING.sub(_escape, str(text))
     return words.replace("\n", "\\n").replace("\t", "\\t") if one_line else words
 
 
 def duration(milliseconds: int) -> str:
-    """Give a span of time in the reader's language."""
+    """Return a span of time in the reader's language."""
     if milliseconds < 10_000:
         return _t("%(milliseconds)s ms") % {"milliseconds": milliseconds}
     return _t("%(seconds)s s") % {"seconds": number_format(milliseconds / 1000, 1)}
 
 
 def span(seconds: float) -> str:
-    """Give a span of time in minutes, hours or days, rounded down, in the reader's language."""
+    """Return a span of time in minutes, hours or days, rounded down, in the reader's language."""
     minutes, left = divmod(int(max(0.0, seconds)), 60)
     if not minutes:
         return _t("%(seconds)s s") % {"seconds": left}
@@ -52,7 +52,7 @@ def span(seconds: float) -> str:
 
 
 def ago(moment: datetime) -> SafeString:
-    """Give how long ago something was, with the exact time for who points at it."""
+    """Return the age of a moment, with the exact time as a tooltip."""
     local = timezone.localtime(moment)
     words = _t("%(time)s ago") % {"time": span((timezone.now() - moment).total_seconds())}
     exact = local.strftime("%Y-%m-%d %H:%M:%S %Z")
@@ -60,30 +60,30 @@ def ago(moment: datetime) -> SafeString:
 
 
 def size(count: int) -> str:
-    """Give a number of bytes in the reader's language."""
+    """Return a number of bytes in the reader's language."""
     if count < 10_000:
         return _t("%(bytes)s B") % {"bytes": count}
     return _t("%(kilobytes)s kB") % {"kilobytes": number_format(count / 1000, 1)}
 
 
 def clipped(text: object, length: int) -> str:
-    """Give at most `length` characters of one line, for a cell or a title."""
+    """Return at most `length` characters of one line, for a cell or a title."""
     words = str(text)
     return visible(words if len(words) <= length else words[: length - 1] + "…", one_line=True)
 
 
 def pretty(value: object) -> str:
-    """Give a JSON value as indented text, its order kept, deceiving characters escaped."""
+    """Return a JSON value as indented text, its order kept, deceiving characters escaped."""
     return visible(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def unmistakable(text: str) -> str:
-    """Give JSON text with deceiving characters as the escapes of JSON, so that it still means the same."""
+    """Return JSON text with deceiving characters as the escapes of JSON, so that it still means the same."""
     return _DECEIVING.sub(lambda match: _json_escape(match[0]), text)
 
 
 def json_block(value: object, label: str = "") -> SafeString:
-    """Give a JSON value as an HTML block that can be scrolled with the keyboard."""
+    """Return a JSON value as an HTML block that can be scrolled with the keyboard."""
     text = pretty(value)
     cut = text[:INLINE_CHARACTERS]
     return format_html(
@@ -95,35 +95,35 @@ def json_block(value: object, label: str = "") -> SafeString:
 
 
 def cell(words: str) -> SafeString:
-    """Give foreign words for a narrow column, whole in the tooltip."""
+    """Return foreign words for a narrow column, whole in the tooltip."""
     return format_html(
         '<span class="hub-cell" title="{}">{}</span>', visible(words, one_line=True), clipped(words, 120)
     )
 
 
 def narrow(words: str) -> SafeString:
-    """Give foreign words for a column beside many others, whole in the tooltip."""
+    """Return foreign words for a column beside many others, whole in the tooltip."""
     return format_html('<span class="hub-narrow">{}</span>', cell(words))
 
 
 def breakable(words: object) -> SafeString:
-    """Give foreign words whose long names may go on in the next line behind a mark within them, and nowhere else."""
+    """Return foreign text with long names breakable after punctuation within them, and nowhere else."""
     text = _LONG.sub(lambda name: _BEHIND_MARK.sub(_HERE, name[0]), visible(words, one_line=True))
     return mark_safe(escape(text).replace(_HERE, "<wbr>"))  # noqa: S308 - escaped
 
 
 def mono(words: str) -> SafeString:
-    """Give an id or the like in fixed width."""
+    """Return an id or the like in fixed width."""
     return format_html('<span class="hub-mono">{}</span>', breakable(words))
 
 
 def copyable(words: str, name: str) -> SafeString:
-    """Give an id in fixed width with a button that copies it; `name` is unique on the page."""
+    """Return an id in fixed width with a button that copies it; `name` is unique on the page."""
     return format_html('<span id="hub-copy-{}">{}</span> {}', name, mono(words), copy_button(name))
 
 
 def copy_button(name: str) -> SafeString:
-    """Give the button that copies the text of the element `hub-copy-NAME`."""
+    """Return the button that copies the text of the element `hub-copy-NAME`."""
     return format_html(
         '<button type="button" class="hub-link" data-copy="hub-copy-{}" aria-describedby="hub-copy-{}">{}</button>',
         name,

@@ -1,4 +1,4 @@
-"""Spans and durations of what the hub does, for whoever collects them: OpenTelemetry's conventions for MCP.
+"""Spans and durations of the hub's work for collectors: OpenTelemetry's conventions for MCP.
 
 `with tracing.span("mcphub.policy") as span: span.set("mcphub.policy.rule", name)` is all that a further step of a call
 needs. Without a `Recorder`, which `mcphub/process/telemetry.py` puts in place, and in a request that is not sampled,
@@ -31,7 +31,7 @@ TOOL_ERROR: Final = "tool_error"
 """The error.type of a result with isError."""
 _MOST_NAMES: Final = 500
 OTHER: Final = "_OTHER"
-"""What OpenTelemetry calls a value beyond those that are told apart."""
+"""OpenTelemetry's value for anything beyond the distinguished ones."""
 
 TRANSPORT_PIPE: Final[Mapping[str, Attribute]] = {"network.transport": "pipe"}
 TRANSPORT_HTTP: Final[Mapping[str, Attribute]] = {"network.transport": "tcp", "network.protocol.name": "http"}
@@ -39,7 +39,7 @@ TRANSPORT_HTTP: Final[Mapping[str, Attribute]] = {"network.transport": "tcp", "n
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """Whose span a request belongs under, as its sender says (W3C Trace Context)."""
+    """The parent span of a request, according to its sender (W3C Trace Context)."""
 
     parent: str
     state: str = ""
@@ -54,7 +54,7 @@ class TraceContext:
 
 
 def sent_context(carrier: Mapping[str, Json] | None) -> TraceContext | None:
-    """Give the context that `_meta`, or headers, bring; None where there is none, or none that is valid."""
+    """Return the context that `_meta`, or headers, bring; None where there is none, or none that is valid."""
     parent = carrier.get("traceparent") if isinstance(carrier, dict) else None
     if not isinstance(parent, str) or not TRACEPARENT.fullmatch(parent):
         return None
@@ -68,10 +68,10 @@ def sent_context(carrier: Mapping[str, Json] | None) -> TraceContext | None:
 
 
 class Recorder:
-    """Makes spans and keeps durations. Its subclass knows how; this one says what the hub asks of it."""
+    """Makes spans and keeps durations. Its subclass records; this one is the hub's interface."""
 
     holds_bodies = False
-    """Spans tell arguments and results, as the audit records them."""
+    """Spans include arguments and results, as the audit records them."""
 
     def begin(
         self,
@@ -113,7 +113,7 @@ class NoSpan:
         pass
 
     def is_of_tool(self, name: str) -> None:
-        """Name the tool of a call, once it is found: what a client asked for may be any words."""
+        """Name the tool of a call, once it is found: a client's request may contain any text."""
 
     def failed(self, error_type: str, code: str = "") -> None:
         pass
@@ -171,9 +171,9 @@ class Span(NoSpan):
             self._span.set_attribute(name, value)
 
     def failed(self, error_type: str, code: str = "") -> None:
-        """Say that it failed: `error_type` as the conventions have it, `code` the hub's internal one.
+        """Mark it failed: `error_type` by the conventions, `code` the hub's internal one.
 
-        The words of an error may repeat what was redacted, so a span has none.
+        The message of an error may repeat redacted values, so a span has none.
         """
         self._error = error_type
         self.set("error.type", error_type)
@@ -185,7 +185,7 @@ class Span(NoSpan):
             self._span.set_status(StatusCode.ERROR)
 
     def injected(self, params: Mapping[str, Json]) -> Mapping[str, Json]:
-        """Give the params of a request that this span is the parent of (SEP-414)."""
+        """Return the params of a request that this span is the parent of (SEP-414)."""
         if self._span is None:
             return params
         context = self._span.get_span_context()
@@ -255,28 +255,29 @@ class Operation(Span):
 
 _NOTHING: Final[Mapping[str, Attribute]] = {}
 _current: ContextVar[Span | None] = ContextVar("mcphub_span", default=None)
-_recorder: Recorder | None = None
+recorder: Recorder | None = None
+"""None: nothing is recorded. The call path looks here before it asks for a span."""
 _names: set[str] = set()
 
 
-def record_with(recorder: Recorder | None) -> None:
+def record_with(made: Recorder | None) -> None:
     """Record with this from now on; None: nothing."""
-    global _recorder
-    _recorder = recorder
+    global recorder
+    recorder = made
     _names.clear()
 
 
 def is_on() -> bool:
-    return _recorder is not None
+    return recorder is not None
 
 
 def current() -> Span | NoSpan:
-    """Give the innermost span of what is under way."""
+    """Return the innermost current span."""
     return _current.get() or NO_SPAN
 
 
 def span(name: str, attributes: Mapping[str, Attribute] = _NOTHING, kind: Kind = "internal") -> Span | NoSpan:
-    """Give a step of what is under way, to be entered with `with`; further attributes are `set` within."""
+    """Return a step of the current work, to be entered with `with`; further attributes are `set` within."""
     under = _current.get()
     return NO_SPAN if under is None else under.child(name, kind, attributes)
 
@@ -284,20 +285,23 @@ def span(name: str, attributes: Mapping[str, Attribute] = _NOTHING, kind: Kind =
 def served(
     method: str, labels: Mapping[str, Attribute], *, parent: TraceContext | None, link: TraceContext | None
 ) -> Operation | NoSpan:
-    """Give the span of a request that came. `labels` are the attributes that durations have, too; others are `set`."""
-    if _recorder is None:
+    """Return the span of a request that came. `labels` are the attributes that durations have, too; others are
+    `set`.
+    """
+    if recorder is None:
         return NO_SPAN
     both: dict[str, Attribute] = {"mcp.method.name": method, **labels}
-    found = _recorder.begin(method, "server", both, under=parent, link=link)
-    return Operation(_recorder, found, "server", method, both)
+    found = recorder.begin(method, "server", both, under=parent, link=link)
+    return Operation(recorder, found, "server", method, both)
 
 
 def sent(
     method: str, target: str, attributes: Mapping[str, Attribute], params: Mapping[str, Json], *, is_tool: bool
 ) -> Operation | NoSpan:
-    """Give the span of a request to an upstream. One that no request is under way for belongs where its `_meta` says:
-    another process passed it on."""
-    if _recorder is None:
+    """Return the span of a request to an upstream. Without a current request, the parent is in its `_meta`: another
+    process forwarded it.
+    """
+    if recorder is None:
         return NO_SPAN
     around = _current.get()
     under: OtelSpan | TraceContext | None = None
@@ -310,29 +314,29 @@ def sent(
     if is_tool:
         labels["gen_ai.operation.name"] = "execute_tool"
     if under is not None:
-        found = _recorder.begin(f"{method} {target}".rstrip(), "client", labels, under=under)
+        found = recorder.begin(f"{method} {target}".rstrip(), "client", labels, under=under)
         if found is not None and target:
             found.set_attribute("gen_ai.tool.name" if is_tool else "gen_ai.prompt.name", target)
     if target:
         labels["gen_ai.tool.name" if is_tool else "gen_ai.prompt.name"] = _bounded(target)
-    return Operation(_recorder, found, "client", method, labels)
+    return Operation(recorder, found, "client", method, labels)
 
 
 def of_call() -> Span | NoSpan:
-    """Give the span of a call that no request of MCP brought: of a chat, a replay, the console."""
-    if _recorder is None or _current.get() is not None:
+    """Return the span of a call that no request of MCP brought: of a chat, a replay, the console."""
+    if recorder is None or _current.get() is not None:
         return NO_SPAN
     attributes: dict[str, Attribute] = {"gen_ai.operation.name": "execute_tool"}
-    return Span(_recorder, _recorder.begin("execute_tool", "internal", attributes, under=None))
+    return Span(recorder, recorder.begin("execute_tool", "internal", attributes, under=None))
 
 
 def session_ended(kind: Kind, seconds: float, labels: Mapping[str, Attribute]) -> None:
-    if _recorder is not None:
-        _recorder.session_took(kind, max(0.0, seconds), labels)
+    if recorder is not None:
+        recorder.session_took(kind, max(0.0, seconds), labels)
 
 
 def _bounded(name: str) -> str:
-    """Give a name that durations may be told apart by: of the first so many, the others are one."""
+    """Return a name for grouping durations: after a number of distinct ones, the others share one."""
     if name in _names:
         return name
     if len(_names) >= _MOST_NAMES:

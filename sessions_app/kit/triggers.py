@@ -15,6 +15,8 @@ from django.db import connections
 from django.db.models.signals import post_migrate
 
 _BUS = "sessions_app_busevent"
+_INTO = f"INSERT INTO {_BUS} (subject, payload, created_at)"
+_NOW = {"sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')", "postgresql": "clock_timestamp()"}
 
 
 class TriggerRule(Protocol):
@@ -32,6 +34,7 @@ def install_after_migrate(app: AppConfig, rules: Sequence[TriggerRule]) -> None:
                 for statement in rule.postgresql() if connection.vendor == "postgresql" else rule.sqlite():
                     cursor.execute(statement)
 
+    app.trigger_rules = tuple(rules)  # type: ignore[attr-defined]  # a start looks whether they changed
     post_migrate.connect(install, sender=app, weak=False, dispatch_uid=f"{app.name} triggers")
 
 
@@ -74,6 +77,66 @@ class Announce:
             f"CREATE OR REPLACE TRIGGER {self.table}_announce "
             f"AFTER INSERT OR DELETE OR UPDATE{self._of} ON {self.table} "
             f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceEach(Announce):
+    """As `Announce`, one event a row, whose payload is the row's `number`."""
+
+    number: str = "id"
+
+    def sqlite(self) -> list[str]:
+        return [
+            statement
+            for event, row in (("INSERT", "NEW"), ("DELETE", "OLD"), (f"UPDATE{self._of}", "NEW"))
+            for statement in _sqlite_trigger(
+                f"{self.table}_announce_{event.split()[0].lower()}",
+                f"AFTER {event}",
+                self.table,
+                f"{_INTO} VALUES ('{self.subject}', {row}.{self.number}, {_NOW['sqlite']})",
+            )
+        ]
+
+    def postgresql(self) -> list[str]:
+        function = f"mcphub_announce_each_{self.table}"
+        return [
+            f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "  # noqa: S608
+            f"IF TG_OP = 'DELETE' THEN {_INTO} VALUES ('{self.subject}', OLD.{self.number}, now()); "
+            f"ELSE {_INTO} VALUES ('{self.subject}', NEW.{self.number}, now()); END IF; RETURN NULL; END $$",
+            f"CREATE OR REPLACE TRIGGER {self.table}_announce "
+            f"AFTER INSERT OR DELETE OR UPDATE{self._of} ON {self.table} "
+            f"FOR EACH ROW EXECUTE FUNCTION {function}()",
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Publish `subject` for each row that an `event` of `table` concerns and `when` holds of; the payload is SQL."""
+
+    table: str
+    name: str
+    event: str
+    subject: str
+    payload: str = "''"
+    when: str = "{true}"
+    """A condition over OLD and NEW; `{now}` and `{true}` are written as each database writes them."""
+
+    def sqlite(self) -> list[str]:
+        when = self.when.format(now=_NOW["sqlite"], true="1")
+        return [
+            f"DROP TRIGGER IF EXISTS {self.name}",
+            f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW WHEN {when} "
+            f"BEGIN {_INTO} VALUES ('{self.subject}', {self.payload}, {_NOW['sqlite']}); END",
+        ]
+
+    def postgresql(self) -> list[str]:
+        when = self.when.format(now=_NOW["postgresql"], true="TRUE")
+        return [
+            f"CREATE OR REPLACE FUNCTION {self.name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "  # noqa: S608
+            f"{_INTO} VALUES ('{self.subject}', {self.payload}, {_NOW['postgresql']}); RETURN NULL; END $$",
+            f"CREATE OR REPLACE TRIGGER {self.name} AFTER {self.event} ON {self.table} "
+            f"FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION {self.name}()",
         ]
 
 

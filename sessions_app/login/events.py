@@ -1,4 +1,4 @@
-"""What the history says of logins: who came, who failed and from where. Never a password."""
+"""Logins in the history: successes, failures and their addresses. Never a password."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def ended(user: User | AnonymousUser, address: str) -> None:
 def failed(attempt: Attempt, user: User | None = None, by: str = "password") -> None:
     """Record a failure, and the pauses that it began: of `user` where a second factor was wrong.
 
-    The name is told where an account has it. Another may be a password in the wrong field, and the history is for ever.
+    The name is included if an account has it. Another may be a password in the wrong field, and the history is for
+    ever.
     """
     is_known = user is not None or _is_account(attempt.name)
     name = "" if not is_known else attempt.name if user is None else user.get_username()
@@ -87,12 +88,12 @@ def sum_up() -> None:
 
 
 def _is_account(name: str) -> bool:
-    """Whether an account has the name. Names with NUL are the hub's own, for what is counted beside passwords."""
+    """Return whether an account has the name. Names with NUL are the hub's own, for counts besides passwords."""
     return "\x00" not in name and get_user_model().objects.filter(username=name).exists()
 
 
 def _has_room() -> bool:
-    """Whether a failure of this minute has an event of its own. Counts it, in the caller's transaction."""
+    """Return whether a failure of this minute has an event of its own. Counts it, in the caller's transaction."""
     now = timezone.now()
     key = pk_of(Kind.ALL, "", "")
     LoginLimit.objects.bulk_create([LoginLimit(id=key, kind=Kind.ALL)], ignore_conflicts=True)

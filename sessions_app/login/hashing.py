@@ -46,7 +46,7 @@ def place() -> Iterator[None]:
 
 
 def release_connection() -> None:
-    """Give the thread's connection back, which whoever waits would keep from the other pages: the pool is small."""
+    """Return the thread's connection back, which whoever waits would keep from the other pages: the pool is small."""
     if not connection.in_atomic_block:
         connection.close()
 

@@ -69,10 +69,10 @@ class Attempt:
     name: str
     address: str
     rows: tuple[LoginLimit, ...]
-    """What it is counted in, as it stands after counting."""
+    """The counting rows, as of after counting."""
 
     def withdraw(self) -> None:
-        """Count no more what was not looked at."""
+        """Uncount attempts that were not checked."""
         with _asked():
             _count_down(self.rows)
 
@@ -124,7 +124,7 @@ def flush() -> None:
 
 
 def purge(limit: int = 1000) -> int:
-    """Remove rows whose failures are forgotten and whose pair is no longer known; give the count."""
+    """Delete rows with forgotten failures and without a known pair; return the number."""
     now = timezone.now()
     old = LoginLimit.objects.filter(
         Q(failed_at__lt=now - FORGOTTEN_AFTER) | Q(failed_at=None),
@@ -172,7 +172,7 @@ def _refuse_blocked(found: Sequence[LoginLimit], now: datetime) -> None:
 
 
 def _count_down(rows: Sequence[LoginLimit]) -> None:
-    """Take an attempt back from what it was counted in. A pause that another attempt began stays."""
+    """Subtract an attempt from its counts. A pause that another attempt began stays."""
     for row in rows:
         now = LoginLimit.objects.filter(pk=row.pk)
         now.filter(failures__gt=0).update(failures=F("failures") - 1)

@@ -1,4 +1,4 @@
-"""The table of guesses: who may try a password again, and when. All processes of the hub read and write it."""
+"""The table of guesses: the time of the next allowed attempt. All processes of the hub read and write it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LoginLimit(models.Model):
         ALL = "all"
 
     id = models.CharField(max_length=64, primary_key=True)
-    """A digest: what was typed as a name may be a password."""
+    """A digest: the text entered as a name may be a password."""
     kind = models.CharField(max_length=8, choices=Kind)
     address = models.CharField(max_length=64, blank=True)
     name = models.CharField(max_length=150, blank=True)
@@ -27,7 +27,7 @@ class LoginLimit(models.Model):
     failed_at = models.DateTimeField(null=True, blank=True)
     blocked_until = models.DateTimeField(null=True, blank=True)
     refused = models.PositiveIntegerField(default=0)
-    """Guesses that no event tells of yet: refused during the pause; of `ALL` those beyond the minute's bound."""
+    """Guesses without an event yet: refused during the pause; of `ALL` those beyond the minute's bound."""
     known_at = models.DateTimeField(null=True, blank=True)
     """Of a pair: when the name last logged in from the address."""
 

@@ -1,6 +1,6 @@
 """The logins of one person that are open: found among all of the hub's, which stand in rows that name nobody.
 
-A row is signed text, so each is read to see whose it is: some 50 µs, and a hub has as many as people worked in the last
+A row is signed text, so each is read to find its person: some 50 µs, and a hub has as many as people worked in recent
 hours. That is cheaper than another table that every page would have to keep true.
 """
 
@@ -28,13 +28,13 @@ class OpenLogin:
     expires_at: datetime
     address: str
     program: str
-    """What the browser said of itself."""
+    """The browser's description of itself."""
     is_this: bool
     """Whether it is the one that asks."""
 
 
 def of(person: Any, key: str | None = None) -> list[OpenLogin]:
-    """Give the person's open logins, newest first, 50 at most. `key` is that of the login that asks."""
+    """Return the person's open logins, newest first, 50 at most. `key` is that of the login that asks."""
     own = digest(key) if key else ""
     found = [
         OpenLogin(

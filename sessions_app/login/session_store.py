@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 OPENED_AT = "opened_at"
 """The name in the session of when its person logged in, in seconds since the epoch."""
 ADDRESS, PROGRAM = "address", "program"
-"""The names of where the person logged in from, and of what the browser said of itself."""
+"""The keys of the login's address, and of the browser's description of itself."""
 _TOUCHES = 20
 """Within the idle time the end is moved at most so often: a write for every page would be too dear."""
 
 
 def digest(key: str) -> str:
-    """Give what stands in the database for a key: 160 bits, as much as the column holds."""
+    """Return the database form of a key: 160 bits, as much as the column holds."""
     return hashlib.sha256(b"mcphub login " + key.encode()).hexdigest()[:40]
 
 
 class SessionStore(db.SessionStore):
-    """Django's sessions in the database; whoever reads the table cannot log in with what stands there."""
+    """Django's sessions in the database; readers of the table cannot log in with its content."""
 
     def _get_session_from_db(self) -> AbstractBaseSession | None:
         key = self.session_key
@@ -84,7 +84,7 @@ class SessionStore(db.SessionStore):
 
 
 def _remaining(opened_at: float) -> float:
-    """Give the seconds until the absolute end; none are left of a login that does not say when it began."""
+    """Return the seconds until the absolute end; none remain of a login without a start time."""
     return opened_at + float(settings.MCPHUB_LOGIN_SECONDS) - time.time()
 
 

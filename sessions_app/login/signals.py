@@ -1,4 +1,4 @@
-"""What each login and logout leaves, by whichever page somebody came or goes."""
+"""The records of each login and logout, through any page."""
 
 from __future__ import annotations
 

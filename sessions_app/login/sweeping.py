@@ -1,4 +1,4 @@
-"""What each process does for logins now and then."""
+"""Periodic cleanup of logins in each process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The tables of this floor. Django looks for them here, and other modules import them from here."""
 
+from sessions_app.accountable import AccountablePerson
 from sessions_app.history.models import AuditEvent, WaitingChange
 from sessions_app.login.models import LoginLimit
 from sessions_app.models.keys import ApiKey
@@ -17,6 +18,7 @@ from sessions_app.refused_requests import RefusedRequest
 from sessions_app.workspaces.models import McpWorkspace
 
 __all__ = [
+    "AccountablePerson",
     "ApiKey",
     "AuditEvent",
     "BusEvent",

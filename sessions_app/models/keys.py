@@ -1,4 +1,4 @@
-"""API keys: who holds one, what it may do, until when."""
+"""API keys: their owners, scopes and ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, Group, User
@@ -16,7 +17,9 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.history.recording import RecordedModel
+from sessions_app import accountable
+from sessions_app.history import events
+from sessions_app.history.guarding import GuardedModel, needs_second_person
 from sessions_app.kit.fields import JSONText
 from sessions_app.workspaces.roles import rights_in
 from sessions_app.workspaces.scope import OwnedModel, OwnedQuerySet, current
@@ -41,7 +44,7 @@ OF_WORKSPACE = frozenset({"tools:list", "tools:call", "chat", "audit:read"})
 
 
 def may_hold(user: User | AnonymousUser, scope: str, workspace: int | None = None) -> bool:
-    """Whether a person may have a key of this scope. `workspace`: of the workspace that the key is for."""
+    """Return whether a person may have a key of this scope. `workspace`: of the workspace that the key is for."""
     if scope not in NEEDED or user.has_perm(NEEDED[scope]):
         return True
     return workspace is not None and NEEDED[scope] in rights_in(user, workspace)
@@ -64,26 +67,27 @@ class ApiKeyQuerySet(OwnedQuerySet["ApiKey"]):
         return changed
 
 
-class ApiKey(OwnedModel, RecordedModel):
+class ApiKey(OwnedModel, GuardedModel):
     """A bearer key. Only its prefix and the SHA-256 of the whole are kept; the text is shown once."""
 
     RECORDED_AS = "key"
+    DERIVED = ("accountable",)
     UNRECORDED = ("last_used_at", "reminded_of")
     HIDDEN = ("secret_hash", "previous_hash")
 
     class Scope(models.TextChoices):
         TOOLS_LIST = "tools:list", _("List tools")
         TOOLS_CALL = "tools:call", _("Call tools")
-        AUDIT_READ = "audit:read", _("Read the audit")
+        AUDIT_READ = "audit:read", _("Read the audit log")
         CHAT = "chat", _("Chat")
         CATALOG_WRITE = "catalog:write", _("Change the catalogue")
-        CALLS_REPLAY = "calls:replay", _("Make recorded calls again")
-        KEYS_WRITE = "keys:write", _("Make and revoke keys")
-        PEOPLE_WRITE = "people:write", _("Make and disable people (SCIM)")
+        CALLS_REPLAY = "calls:replay", _("Replay recorded calls")
+        KEYS_WRITE = "keys:write", _("Create and revoke keys")
+        PEOPLE_WRITE = "people:write", _("Create and disable people (SCIM)")
 
     DEFAULT_SCOPES = [Scope.TOOLS_LIST.value, Scope.TOOLS_CALL.value]
 
-    name = models.CharField(_("name"), max_length=100, help_text=_("Who or what holds the key."))
+    name = models.CharField(_("name"), max_length=100, help_text=_("Who or what will use the key."))
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.PROTECT,
@@ -92,33 +96,33 @@ class ApiKey(OwnedModel, RecordedModel):
         related_name="api_keys",
         verbose_name=_("person"),
         help_text=_(
-            "Whose key it is: its calls are this person's, with tools of the groups that both have, and it ends with "
-            "the person. Empty: the key of a service. Cannot be changed later."
+            "The key's owner: calls count as this person's, with tools of the groups that both have, and the "
+            "key ends with the person. Leave blank for a service account. It can't be changed later."
         ),
     )
     service = models.CharField(
         _("service account"),
         max_length=100,
         blank=True,
-        help_text=_("The program that the key is for, where it is no person's. Several keys may name the same one."),
+        help_text=_("The program that uses the key, if it belongs to no person. Several keys can name the same one."),
     )
     prefix = models.CharField(_("prefix"), max_length=16, unique=True, editable=False)
     secret_hash = models.CharField(max_length=64, editable=False)
     previous_hash = models.CharField(max_length=64, blank=True, editable=False)
-    previous_until = models.DateTimeField(_("old text works until"), null=True, blank=True, editable=False)
+    previous_until = models.DateTimeField(_("old key works until"), null=True, blank=True, editable=False)
     scopes = JSONText(_("scopes"), default=list, blank=True)
     groups = models.ManyToManyField(
-        Group, verbose_name=_("groups"), blank=True, help_text=_("Tools reserved to these groups are visible.")
+        Group, verbose_name=_("groups"), blank=True, help_text=_("Tools reserved to these groups become visible.")
     )
     calls_per_minute = models.PositiveIntegerField(
-        _("calls per minute"), null=True, blank=True, help_text=_("Empty: no limit.")
+        _("calls per minute"), null=True, blank=True, help_text=_("Leave blank for no limit.")
     )
     recorded_mib_per_day = models.PositiveIntegerField(
-        _("MiB on record per day"),
+        _("MiB recorded per day"),
         null=True,
         blank=True,
         validators=[MaxValueValidator(MOST_MIB_PER_DAY)],
-        help_text=_("What its calls may fill of the audit. Empty: what every caller may, 0: no limit."),
+        help_text=_("How much of the audit log its calls can fill. Leave blank for the default, 0 for no limit."),
     )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, editable=False, verbose_name=_("created by")
@@ -131,6 +135,9 @@ class ApiKey(OwnedModel, RecordedModel):
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
 
     objects = ApiKeyQuerySet.as_manager()
+
+    _wanted: list[str] | None = None
+    """Who is to answer for it, once it is saved."""
 
     class Meta:
         verbose_name = _("API key")
@@ -145,14 +152,12 @@ class ApiKey(OwnedModel, RecordedModel):
             models.CheckConstraint(
                 condition=Q(owner=None) | Q(service=""),
                 name="key_of_person_or_service",
-                violation_error_message=_("A key belongs to a person or to a service account, not to both."),
+                violation_error_message=_("A key belongs to a person or to a service account, not both."),
             ),
             models.CheckConstraint(
                 condition=Q(owner=None) | Q(recorded_mib_per_day=None),
                 name="key_of_person_shares_quota",
-                violation_error_message=_(
-                    "What a person's calls may fill of the audit holds for all their keys: leave the limit out."
-                ),
+                violation_error_message=_("A person's recording limit covers all their keys: leave this blank."),
             ),
         ]
 
@@ -170,12 +175,58 @@ class ApiKey(OwnedModel, RecordedModel):
             )
         is_owned = self.workspace_id is not None or current() is not None
         if is_owned and (beyond := [each for each in self.scopes if each not in OF_WORKSPACE]):
-            words = _("A key of a workspace cannot have %(names)s: that is about the whole hub.")
+            words = _("A workspace key can't have %(names)s: that covers the whole hub.")
             raise ValidationError({"scopes": words % {"names": ", ".join(beyond)}})
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        is_new = self._state.adding
+        with transaction.atomic():
+            super().save(*args, **kwargs)
+            if is_new:
+                accountable.note_text_given(self.credential, also=[self.owner_id, self.created_by_id])
+            self._name_accountable()
+
+    def hold_back(self, only: Iterable[str] | None = None) -> None:
+        """Without an unknown person, or a known one, one person is enough where two were needed."""
+        super().hold_back(only)
+        if self._wanted is None or self._state.adding or not needs_second_person():
+            return
+        before = accountable.names_of(self.credential)
+        if not set(before) <= set(self._wanted):
+            self.hold("accountable", before)
+
+    @property
+    def accountable(self) -> list[str]:
+        """The user names of those who answer for it; `?` for an unknown person. Others come into force on save."""
+        return accountable.names_of(self.credential) if self._wanted is None else self._wanted
+
+    @accountable.setter
+    def accountable(self, names: list[str]) -> None:
+        self._wanted = sorted(set(names))
+
+    def _name_accountable(self) -> None:
+        wanted, self._wanted = self._wanted, None
+        before = accountable.names_of(self.credential)
+        if wanted is None or wanted == before:
+            return
+        accountable.name(self.credential, accountable.found(wanted))
+        events.record(
+            "key.accountable",
+            model=ApiKey,
+            subject=self.pk,
+            label=str(self),
+            before={"accountable": before},
+            after={"accountable": wanted},
+            reason=self.change_reason[:300],
+        )
+
+    @property
+    def credential(self) -> str:
+        return f"key:{self.pk}"
 
     @property
     def principal(self) -> str:
-        """The caller as the audit writes it: the person whose key it is, else the key itself."""
+        """The caller in the audit: the key's person, else the key itself."""
         return f"user:{self.owner_id}" if self.owner_id is not None else f"key:{self.pk}"
 
     @property
@@ -183,11 +234,13 @@ class ApiKey(OwnedModel, RecordedModel):
         return self.name if self.owner is None else f"{self.owner.get_username()} via {self.name} (key {self.pk})"
 
     def held_scopes(self) -> list[str]:
-        """Give what the key may do now: of a person's key what that person may do as well. Asks the database."""
+        """Return the key's current scopes: for a person's key, only those that the person has as well. Asks the
+        database.
+        """
         return [each for each in self.scopes if self.owner is None or may_hold(self.owner, each, self.workspace_id)]
 
     def held_groups(self) -> models.QuerySet[Group]:
-        """Give the groups whose tools the key sees now: of a person's key those that the person is in."""
+        """Return the groups whose tools the key sees now: for a person's key, those of the person."""
         return self.groups.all() if self.owner_id is None else self.groups.filter(user=self.owner_id)
 
     @staticmethod
@@ -211,16 +264,18 @@ class ApiKey(OwnedModel, RecordedModel):
         return key, token
 
     def rotate(self, overlap: timedelta = timedelta()) -> str:
-        """Give the key a new text; the old one works as long as `overlap` says, one before it no longer."""
+        """Return the key's new text; the old one works for `overlap`, an earlier one no longer."""
         token = f"{self.prefix}_{secrets.token_urlsafe(32)}"
         self.previous_hash = self.secret_hash if overlap else ""
         self.previous_until = timezone.now() + overlap if overlap else None
         self.secret_hash = self.hash(token)
-        self.save(update_fields=["secret_hash", "previous_hash", "previous_until"])
+        with transaction.atomic():
+            self.save(update_fields=["secret_hash", "previous_hash", "previous_until"])
+            accountable.note_text_given(self.credential, also=[self.owner_id])
         return token
 
     def hashes(self, now: datetime | None = None) -> list[str]:
-        """Give the hashes of the texts that work now."""
+        """Return the hashes of the texts that work now."""
         overlaps = self.previous_until is not None and self.previous_until > (now or timezone.now())
         return [self.secret_hash, *([self.previous_hash] if overlaps else [])]
 

@@ -19,14 +19,14 @@ class SavedView(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="saved_views")
     is_shared = models.BooleanField(_("shared"), default=False)
     query = models.TextField(blank=True)
-    """What follows the question mark in the list's address."""
+    """The part of the list's address after the question mark."""
 
     class Meta:
         verbose_name = _("saved view")
         verbose_name_plural = _("saved views")
         ordering = ["name", "id"]
         default_permissions = ()
-        permissions = [("share_savedview", _("Can share views of lists with everybody"))]
+        permissions = [("share_savedview", _("Can share list views with everybody"))]
         constraints = [
             models.UniqueConstraint(fields=["owner", "page", "name"], name="saved_view_named_once"),
             models.CheckConstraint(condition=~Q(name=""), name="saved_view_has_name"),
@@ -38,7 +38,7 @@ class SavedView(models.Model):
 
 
 class ListColumns(models.Model):
-    """The columns that somebody wants to see in a list whose address names none."""
+    """A person's columns for a list whose address names none."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="list_columns")
     page = models.CharField(max_length=100)

@@ -12,7 +12,7 @@ from sessions_app.kit.fields import JSONText
 
 
 class ServerProcess(models.Model):
-    """One running process of the hub. Tells a crashed process's open calls apart from those under way.
+    """One running process of the hub. Distinguishes a crashed process's open calls from running ones.
 
     It goes stopped, starting, running, stopping, stopped, and from any of them to error; a trigger keeps it to that.
     """
@@ -27,13 +27,13 @@ class ServerProcess(models.Model):
     process_id = models.CharField(_("process"), max_length=32, primary_key=True)
     version = models.CharField(_("version"), max_length=32)
     protocol_version = models.CharField(
-        _("protocol version"), max_length=10, blank=True, help_text=_("The newest revision of MCP that it speaks.")
+        _("protocol version"), max_length=10, blank=True, help_text=_("The newest MCP revision that it supports.")
     )
     status = models.CharField(_("status"), max_length=10, choices=Status, default=Status.STARTING)
     host = models.CharField(_("host"), max_length=255)
     pid = models.PositiveIntegerField(_("process number"))
     boot_mark = models.CharField(
-        max_length=64, blank=True, help_text=_("Start time of the process as the system tells it.")
+        max_length=64, blank=True, help_text=_("Start time of the process as reported by the system.")
     )
     address = models.CharField(_("address for other processes"), max_length=255, blank=True)
     """Where it takes calls that they pass on; empty where it takes none."""
@@ -67,7 +67,7 @@ class ProcessTransport(models.Model):
         ServerProcess, models.CASCADE, related_name="transports", verbose_name=_("process"), db_index=False
     )
     type = models.CharField(_("transport"), max_length=16, choices=transports.choices)
-    is_active = models.BooleanField(_("active"), default=True, help_text=_("It takes what clients send."))
+    is_active = models.BooleanField(_("active"), default=True, help_text=_("It accepts connections from clients."))
     configuration = JSONText(_("configuration"), default=dict, blank=True)
     last_error = models.CharField(_("last error"), max_length=500, blank=True)
     last_error_at = models.DateTimeField(_("time of the last error"), null=True, blank=True)

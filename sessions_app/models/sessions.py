@@ -1,4 +1,4 @@
-"""WHO speaks: sessions, rate buckets, and the change bus's table."""
+"""Sessions, rate buckets, and the change bus's table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class McpSessionQuerySet(models.QuerySet["McpSession"]):
         return self.exclude(state__in=[state.value for state in TERMINAL])
 
     def end(self, event: SessionEvent, reason: str) -> int:
-        """End the live sessions of the selection and tell every process; give the count."""
+        """End the live sessions of the selection and notify every process; return the number."""
         ended = []
         with transaction.atomic():
             for row in self.live().select_for_update():
@@ -89,7 +89,7 @@ class McpSession(models.Model):
     client_capabilities = JSONText(_("client capabilities"), default=dict, blank=True)
     log_level = models.CharField(_("log level"), max_length=10, blank=True)
     principal = models.CharField(
-        _("principal"), max_length=64, help_text=_("The only caller that may use the session.")
+        _("principal"), max_length=64, help_text=_("The only caller that can use the session.")
     )
     caller_label = models.CharField(_("caller"), max_length=150, blank=True)
     is_implicit = models.BooleanField(
@@ -145,8 +145,8 @@ class McpSession(models.Model):
 class RemoteConnection(models.Model):
     """A stream of the remote profile and the one request that it may have under way.
 
-    Says for all processes what ClientSession and RequestState say of one. The row lives as long as the stream; a
-    request's params stand in its envelope, under the rules of the audit.
+    The state of a remote profile's connection for all processes: ClientSession and RequestState of the documents. The
+    row lives as long as the stream; a request's params stand in its envelope, under the rules of the audit.
     """
 
     session = models.OneToOneField(McpSession, models.CASCADE, primary_key=True, related_name="remote_connection")
@@ -172,7 +172,7 @@ class RemoteConnection(models.Model):
 
 
 class ResourceSubscription(models.Model):
-    """A session wants to hear when a resource reads differently. Ends with the session."""
+    """A session follows changes of a resource. Ends with the session."""
 
     session = models.ForeignKey(McpSession, models.CASCADE, related_name="subscriptions")
     uri = models.CharField(max_length=2000)
@@ -207,7 +207,7 @@ class StreamEvent(models.Model):
 class RateLimitBucket(models.Model):
     """A token bucket. Refilled and drawn from by one statement, so it holds across workers.
 
-    Tokens below zero are owed: what a caller's records take is known when they are there.
+    Negative tokens are debt: the size of a caller's records is known afterwards.
     """
 
     client_id = models.CharField(_("client"), max_length=150, primary_key=True)
@@ -233,7 +233,7 @@ class RateLimitBucket(models.Model):
         return self.client_id
 
     def level(self, now: datetime) -> float:
-        """Give what is in the bucket at a moment: what was left, and what has come since."""
+        """Return the content of the bucket at a moment: the rest, and the refill since."""
         elapsed = max(0.0, (now - self.last_refill).total_seconds())
         return min(float(self.capacity), self.tokens + elapsed * self.refill_per_second)
 

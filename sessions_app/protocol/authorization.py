@@ -1,8 +1,8 @@
-"""What a client of MCP checks and chooses where a server demands OAuth (MCP 2026-07-28, Authorization). Pure.
+"""An MCP client's checks and choices at a server that demands OAuth (MCP 2026-07-28, Authorization). Pure.
 
 A *resource* is the server, as its document of RFC 9728 describes it; an *issuer* is the authorization server, as RFC
-8414 does. Nothing is fetched here: addresses go out, documents come in. Every refusal is an `AuthorizationInvalid`,
-whose sentence names no secret.
+8414 does. Nothing is fetched here: addresses go out, documents come in. Every refusal is an `AuthorizationInvalid`
+without secrets in its sentence.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ METHODS: Final = (BASIC, POST, PUBLIC)
 
 
 class AuthorizationInvalid(ValueError):
-    """What a server or an issuer says cannot be acted on. The sentence says why."""
+    """A statement of a server or an issuer is unusable. The sentence is the reason."""
 
 
 # What a server demands ----------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ class AuthorizationInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """What `WWW-Authenticate` says; members are empty where it says nothing."""
+    """The content of `WWW-Authenticate`; absent members are empty."""
 
     resource_metadata: str = ""
     scopes: tuple[str, ...] = ()
@@ -61,8 +61,9 @@ class Challenge:
 
     @classmethod
     def read(cls, header: str) -> Challenge:
-        """Read the challenges of the schemes Bearer and DPoP, of each parameter the first; what cannot be read is left
-        out (RFC 9110, 11.6.1)."""
+        """Read the challenges of the schemes Bearer and DPoP, of each parameter the first; unreadable ones are
+        omitted (RFC 9110, 11.6.1).
+        """
         header = header[: 4 * _MOST_ADDRESS]
         found: dict[str, str] = {}
         schemes: set[str] = set()
@@ -85,12 +86,12 @@ class Challenge:
 
 
 def scopes_in(text: str) -> tuple[str, ...]:
-    """Give the scopes of a list of words, each once, in their order; what is no scope is left out."""
+    """Return the scopes of a list of words, each once, in order; invalid ones are omitted."""
     return tuple(dict.fromkeys(each for each in text.split(" ") if _SCOPE.fullmatch(each)))[:_MOST_SCOPES]
 
 
 def resource_documents(url: str, challenge: Challenge) -> tuple[str, ...]:
-    """Give where a server's document of RFC 9728 may stand: where it says, at its path, at the root."""
+    """Return the possible addresses of a server's RFC 9728 metadata: the one it names, at its path, at the root."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
     found = [f"{_origin(parts)}{PROTECTED_RESOURCE}{path}"] if path else []
@@ -106,7 +107,7 @@ class ResourceMetadata:
     identifier: str
     issuers: tuple[str, ...]
     scopes: tuple[str, ...] | None = None
-    """What it supports; None where it does not say."""
+    """The supported scopes; None if not stated."""
     wants_proof: bool = False
     """It takes tokens that are bound to a key (DPoP)."""
 
@@ -131,7 +132,7 @@ class ResourceMetadata:
 
 
 def covers_address(identifier: str, url: str) -> bool:
-    """Whether what a document calls its resource is the address, or what the address stands below."""
+    """Return whether a metadata document's resource is the address, or a parent of it."""
     try:
         named, asked = urlsplit(identifier), urlsplit(url)
         if named.fragment or named.username is not None or _place(named) != _place(asked):
@@ -142,7 +143,7 @@ def covers_address(identifier: str, url: str) -> bool:
 
 
 def canonical(url: str) -> str:
-    """Give an address as a resource is named: without fragment, and without a slash at the end (RFC 8707)."""
+    """Return an address as a resource is named: without fragment, and without a slash at the end (RFC 8707)."""
     return url.partition("#")[0].rstrip("/")
 
 
@@ -173,7 +174,7 @@ class IssuerMetadata:
 
     @property
     def audience(self) -> str:
-        """Whom a signed statement of the hub is for (RFC 7523, 3)."""
+        """The audience of a signed statement of the hub (RFC 7523, 3)."""
         return self.token_endpoint if self.is_entered else self.issuer
 
     @classmethod
@@ -182,7 +183,7 @@ class IssuerMetadata:
     ) -> IssuerMetadata:
         """Read metadata that were fetched for the issuer `expected`; `is_plain_allowed` lets http pass.
 
-        `is_pkce_demanded` is what MCP demands of issuers. Elsewhere the hub sends a challenge as well, and issuers that
+        `is_pkce_demanded` is MCP's demand on issuers. Elsewhere the hub sends a challenge as well, and issuers that
         do not know it ignore it.
 
         Raises AuthorizationInvalid for those of another issuer (RFC 8414, 3.3), without PKCE by S256, or with
@@ -190,7 +191,8 @@ class IssuerMetadata:
         """
         if not isinstance(document, dict):
             raise AuthorizationInvalid("The authorization server's metadata are no object.")
-        if document.get("issuer") != expected:
+        issuer = document.get("issuer")
+        if not isinstance(issuer, str) or not is_same_issuer(issuer, expected):
             raise AuthorizationInvalid(
                 f"The metadata are of the issuer {str(document.get('issuer'))[:200]!r}, and the hub asked for "
                 f"{expected[:200]!r}. Nothing is sent to it."
@@ -201,7 +203,7 @@ class IssuerMetadata:
         if not addresses["token_endpoint"]:
             raise AuthorizationInvalid("The authorization server's metadata name no token endpoint.")
         return cls(
-            expected,
+            issuer,
             **addresses,
             scopes=_scopes(document) or (),
             methods=_texts(document, "token_endpoint_auth_methods_supported") or (BASIC,),
@@ -213,7 +215,9 @@ class IssuerMetadata:
 
     @classmethod
     def of_addresses(cls, authorization_endpoint: str, token_endpoint: str) -> IssuerMetadata:
-        """Give an issuer that publishes nothing, by the addresses that an operator entered. Its name is its origin."""
+        """Return an issuer that publishes nothing, by the addresses that an operator entered. Its name is its
+        origin.
+        """
         return cls(
             _origin(urlsplit(token_endpoint)),
             authorization_endpoint,
@@ -224,15 +228,24 @@ class IssuerMetadata:
 
     @classmethod
     def without_metadata(cls, url: str) -> IssuerMetadata:
-        """Give the issuer of a server of 2025-03-26 that publishes nothing: the endpoints that revision names."""
+        """Return the issuer of a server of 2025-03-26 that publishes nothing: the endpoints that revision names."""
         origin = _origin(urlsplit(url))
         return cls(
             origin, f"{origin}/authorize", f"{origin}/token", f"{origin}/register", methods=(BASIC, POST, PUBLIC)
         )
 
 
+def is_same_issuer(one: str, other: str) -> bool:
+    """Return whether two names are of one issuer: the same text, but for a lone slash after an origin (RFC 3986,
+    6.2.3).
+    """
+    return one == other or (
+        one.rstrip("/") == other.rstrip("/") and abs(len(one) - len(other)) == 1 and _is_origin(one)
+    )
+
+
 def issuer_documents(issuer: str) -> tuple[str, ...]:
-    """Give where an issuer's metadata may stand, in the order of MCP 2026-07-28. Raises AuthorizationInvalid."""
+    """Return where an issuer's metadata may stand, in the order of MCP 2026-07-28. Raises AuthorizationInvalid."""
     try:
         parts = urlsplit(issuer)
         is_well = parts.scheme in _PORTS and parts.hostname and not parts.query and not parts.fragment
@@ -246,8 +259,16 @@ def issuer_documents(issuer: str) -> tuple[str, ...]:
     return (origin + AUTHORIZATION_SERVER + path, origin + OPENID + path, origin + path + OPENID)
 
 
+def _is_origin(name: str) -> bool:
+    try:
+        parts = urlsplit(name)
+    except ValueError:
+        return False
+    return parts.path in ("", "/") and not parts.query and not parts.fragment
+
+
 def server_issuer(url: str) -> str:
-    """Give the issuer of a server that describes no protection: its own origin (MCP 2025-03-26)."""
+    """Return the issuer of a server that describes no protection: its own origin (MCP 2025-03-26)."""
     return _origin(urlsplit(url))
 
 
@@ -273,7 +294,7 @@ def method_for(issuer: IssuerMetadata, *, has_secret: bool, has_key: bool) -> st
 
 
 def scopes_to_ask(challenge: Challenge, resource: ResourceMetadata | None, issuer: IssuerMetadata) -> tuple[str, ...]:
-    """Choose what to ask for at first: what the challenge names, else all that the server supports, else nothing.
+    """Choose the initial scopes: the challenge's, else all that the server supports, else none.
 
     `offline_access` is asked for where the issuer has it, so that the account outlives its first token.
     """
@@ -282,7 +303,7 @@ def scopes_to_ask(challenge: Challenge, resource: ResourceMetadata | None, issue
 
 
 def union(*lists: Iterable[str]) -> tuple[str, ...]:
-    """Give all scopes of these lists, each once, in their order."""
+    """Return all scopes of these lists, each once, in their order."""
     return tuple(dict.fromkeys(scope for each in lists for scope in each))
 
 

@@ -1,7 +1,7 @@
-"""How a client of MCP asks an issuer, and reads what it answers: codes, tokens, registrations. Pure.
+"""An MCP client's requests to an issuer and their answers: codes, tokens, registrations. Pure.
 
-Of OAuth 2.1 with PKCE (RFC 7636), the issuer's name in the answer (RFC 9207) and registration (RFC 7591). What is
-asked of whom is decided by `authorization`.
+Of OAuth 2.1 with PKCE (RFC 7636), the issuer's name in the answer (RFC 9207) and registration (RFC 7591).
+`authorization` decides the content and target of requests.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _MOST_WORDS: Final = 300
 _LONGEST_LIFE_SECONDS: Final = 10 * 365 * 86400
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
-"""What a grant for another issuer is called in a token exchange."""
+"""The name of a grant for another issuer in a token exchange."""
 WANTS_NONCE: Final = "use_dpop_nonce"
-"""The error of who wants a nonce of its own in the proof (RFC 9449, 8 and 9)."""
+"""The error of a server that wants a nonce of its own in the proof (RFC 9449, 8 and 9)."""
 
 
 class AnswerRefused(AuthorizationInvalid):
@@ -42,7 +42,7 @@ class AnswerRefused(AuthorizationInvalid):
 
 
 def s256(verifier: str) -> str:
-    """Give the code challenge of a verifier (RFC 7636)."""
+    """Return the code challenge of a verifier (RFC 7636)."""
     return urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode("ascii")
 
 
@@ -56,7 +56,7 @@ def authorization_address(
     scopes: Iterable[str] = (),
     resource: str = "",
 ) -> str:
-    """Give the address that a person's browser is led to. Raises AuthorizationInvalid where the issuer has none."""
+    """Return the address that a person's browser is led to. Raises AuthorizationInvalid where the issuer has none."""
     if not issuer.authorization_endpoint:
         raise AuthorizationInvalid("The authorization server has no page where a person could agree.")
     parameters = {
@@ -76,7 +76,7 @@ def authorization_address(
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
-    """What came back with the person's browser; members are empty where the address holds none."""
+    """The redirect of the person's browser; absent members are empty."""
 
     state: str = ""
     code: str = ""
@@ -102,7 +102,7 @@ class AuthorizationResponse:
         )
 
     def code_from(self, issuer: IssuerMetadata) -> str:
-        """Give the code, if it comes from this issuer. Raises AnswerRefused, AuthorizationInvalid.
+        """Return the code, if it comes from this issuer. Raises AnswerRefused, AuthorizationInvalid.
 
         `iss` is compared as plain text, before anything else is believed (RFC 9207, 2.4).
         """
@@ -125,12 +125,12 @@ class AuthorizationResponse:
 
 @dataclass(frozen=True, slots=True)
 class TokenAnswer:
-    """What a token endpoint gave."""
+    """The answer of a token endpoint."""
 
     access_token: str
     refresh_token: str = ""
     expires_in: int | None = None
-    """Seconds; None where it does not say."""
+    """Seconds; None if not stated."""
     scopes: tuple[str, ...] = ()
     name: str = ""
     """Of the account, as the ID token has it; empty where there is none."""
@@ -147,7 +147,7 @@ class TokenAnswer:
         if not isinstance(document, dict):
             raise AuthorizationInvalid(f"The token endpoint answered with status {status} and no JSON object.")
         error = document.get("error")
-        if status != 200 or isinstance(error, str):
+        if not 200 <= status < 300 or isinstance(error, str):
             code = error[:100] if isinstance(error, str) else ""
             told = _refusal(status, code, document.get("error_description"))
             raise AnswerRefused(f"The authorization server gave no token: {told}", code)
@@ -171,11 +171,13 @@ class TokenAnswer:
 
 
 def grant_in(status: int, document: Json) -> str:
-    """Give the grant for another issuer that an exchange gave (ID-JAG). Raises AnswerRefused, AuthorizationInvalid."""
+    """Return the grant for another issuer that an exchange gave (ID-JAG). Raises AnswerRefused,
+    AuthorizationInvalid.
+    """
     if not isinstance(document, dict):
         raise AuthorizationInvalid(f"The company's issuer answered with status {status} and no JSON object.")
     error = document.get("error")
-    if status != 200 or isinstance(error, str):
+    if not 200 <= status < 300 or isinstance(error, str):
         code = error[:100] if isinstance(error, str) else ""
         told = _refusal(status, code, document.get("error_description"))
         raise AnswerRefused(f"The company's issuer does not vouch for the person: {told}", code)
@@ -186,7 +188,7 @@ def grant_in(status: int, document: Json) -> str:
 
 
 def ends_at(id_token: str) -> float:
-    """Give when an ID token ends, in seconds since the epoch; 0 where it does not say or there is none."""
+    """Return the end of an ID token, in seconds since the epoch; 0 without a token or a statement."""
     claims = _claims(id_token)
     ends = claims.get("exp") if isinstance(claims, dict) else None
     return float(ends) if isinstance(ends, int | float) and not isinstance(ends, bool) else 0.0
@@ -194,7 +196,7 @@ def ends_at(id_token: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What an issuer gave a client that registered (RFC 7591)."""
+    """An issuer's answer to a registration (RFC 7591)."""
 
     client_id: str
     client_secret: str = ""
@@ -203,7 +205,7 @@ class Registered:
     @classmethod
     def read(cls, status: int, document: Json, wanted: str) -> Registered:
         """Read the answer to a registration that asked for the method `wanted`. Raises AuthorizationInvalid."""
-        if status not in (200, 201) or not isinstance(document, dict):
+        if not 200 <= status < 300 or not isinstance(document, dict):
             error = document.get("error") if isinstance(document, dict) else ""
             told = document.get("error_description") if isinstance(document, dict) else ""
             raise AuthorizationInvalid(
@@ -223,7 +225,7 @@ class Registered:
 
 
 def basic(client_id: str, secret: str) -> str:
-    """Give the value of `Authorization` that says which client asks (RFC 6749, 2.3.1)."""
+    """Return the value of `Authorization` that identifies the client (RFC 6749, 2.3.1)."""
     pair = f"{quote_plus(client_id)}:{quote_plus(secret)}"
     return f"Basic {b64encode(pair.encode()).decode('ascii')}"
 
@@ -231,14 +233,14 @@ def basic(client_id: str, secret: str) -> str:
 def registration(
     *, redirect_uri: str, scopes: Iterable[str], issuer: IssuerMetadata, name: str, home: str
 ) -> dict[str, Json]:
-    """Give what the hub says of itself when it registers."""
+    """Return the hub's description of itself for registration."""
     method = next((each for each in METHODS if each in issuer.methods), BASIC)
     document = client_document(redirect_uri=redirect_uri, name=name, home=home, method=method)
     return {**document, "scope": " ".join(scopes)} if scopes else document
 
 
 def client_document(*, redirect_uri: str, name: str, home: str, method: str = PUBLIC) -> dict[str, Json]:
-    """Give the metadata of the hub as a client."""
+    """Return the metadata of the hub as a client."""
     return {
         "client_name": name,
         "client_uri": home,
@@ -251,7 +253,7 @@ def client_document(*, redirect_uri: str, name: str, home: str, method: str = PU
 
 
 def name_of(claims: Json) -> str:
-    """Give what an account is called: the first of the usual claims that is there. For people to read alone."""
+    """Return the name of an account: the first of the usual claims that is present. For people to read alone."""
     if not isinstance(claims, dict):
         return ""
     for claim in ("preferred_username", "email", "login", "username", "name", "sub"):
@@ -265,8 +267,9 @@ def name_of(claims: Json) -> str:
 
 
 def _kind_of(redirect_uri: str) -> str:
-    """Say which kind of application leads back there: only a native one to the machine itself (OpenID Connect
-    Registration, 2)."""
+    """Return the kind of application for a redirect: only a native one returns to the machine itself (OpenID Connect
+    Registration, 2).
+    """
     there = urlsplit(redirect_uri)
     return "native" if there.scheme == "http" and there.hostname in ("127.0.0.1", "::1", "localhost") else "web"
 
@@ -277,7 +280,9 @@ def _refusal(status: int, error: str, description: Json) -> str:
 
 
 def _claims(token: Json) -> Json:
-    """Give the claims of an ID token that came from its issuer itself, whose signature so proves nothing more."""
+    """Return the claims of an ID token received from its issuer itself, so that its signature would prove nothing
+    more.
+    """
     if not isinstance(token, str) or len(token) > _MOST_TOKEN or token.count(".") != 2:
         return None
     body = token.split(".")[1]

@@ -15,7 +15,7 @@ Part: TypeAlias = jsonrpc.Message | InvalidRequest | None
 
 
 def parse(values: list[Json]) -> list[Part]:
-    """Give what each value is; raise InvalidRequest for an array that is none.
+    """Return the kind of each value; raise InvalidRequest for an empty array.
 
     A wrong message spoils itself only. `initialize` has no place in an array, and an id has one.
     """

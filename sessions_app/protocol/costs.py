@@ -1,8 +1,8 @@
-"""What it may cost to check one value against a schema: known before the check, from the sizes of both.
+"""The possible cost of checking one value against a schema: known before the check, from the sizes of both.
 
-The validator holds the interpreter's lock until it is done, so a thread would not keep the event loop free. A check
-that may take long is therefore made in another process, and the estimate says which one that is. It is of the worst
-value, in nanoseconds as measured with jsonschema-rs 0.60.
+The validator holds the interpreter's lock until it is done, so a thread would not keep the event loop free. An
+expensive check is therefore made in another process; the estimate decides. It is of the worst value, in nanoseconds
+as measured with jsonschema-rs 0.60.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Cost:
     """Such a pattern looks ahead from every character of a text to its end."""
 
     def nanoseconds(self, text: str) -> int:
-        """Bound what the check of a value takes whose JSON is `text`."""
+        """Bound the time to check the value whose JSON is `text`."""
         values = 1 + text.count(",") + text.count("[") + text.count("{") + text.count(":")
         return values * self.per_value + len(text) * (self.per_byte + len(text) * self.per_byte_squared)
 
     def affordable_characters(self, nanoseconds: int) -> int:
-        """Give a length at which no text costs more, so that nothing must be counted; 0 where there is none."""
+        """Return a length at which no text costs more, so that nothing must be counted; 0 where there is none."""
         each = self.per_value + self.per_byte
         if self.per_byte_squared:
             return min(nanoseconds // (2 * each), math.isqrt(nanoseconds // (2 * self.per_byte_squared)))
@@ -57,7 +57,7 @@ class Cost:
 
 
 def cost_of(schema: dict[str, Json]) -> Cost:
-    """Give what a value may cost; the schema has passed `schemas.check`."""
+    """Return the possible cost of a value; the schema has passed `schemas.check`."""
     document = Document(schema)
     has_patterns = bool(document.patterns)
     return Cost(

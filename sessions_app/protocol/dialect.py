@@ -1,4 +1,4 @@
-"""A JSON Schema document taken apart: its subschemas, where each `$ref` leads, what an evaluation may cost.
+"""A JSON Schema document in parts: its subschemas, the target of each `$ref`, the possible cost of an evaluation.
 
 Knows the keywords of draft-04 to 2020-12 that hold schemas, and nothing of values. References are resolved
 inside the document only; there is no way out of it here.
@@ -154,7 +154,7 @@ class Document:
             self.patterns.add(node["pattern"])
 
     def _name(self, node: dict[str, Json], base: str, path: str) -> str:
-        """Record the names that references may use; give the base URI for what is below."""
+        """Record the names available to references; return the base URI for the parts below."""
         identifier = node.get("id" if self.draft == 4 else "$id")
         if isinstance(identifier, str) and not (self.draft <= 7 and "$ref" in node):
             uri, fragment = _split(base, identifier, path)

@@ -20,7 +20,7 @@ def plain(text: str) -> str:
 
 
 def plain_words(definition: Mapping[str, Json]) -> dict[str, Json]:
-    """Give a definition, its schemas included, whose titles and descriptions have no controls of direction."""
+    """Return a definition, its schemas included, with titles and descriptions free of direction controls."""
     return {name: _plain(name, value) for name, value in definition.items()}
 
 

@@ -69,7 +69,7 @@ _HEADER_TYPES = frozenset({"string", "integer", "boolean"})
 
 @dataclass(slots=True)
 class Envelope:
-    """A request that keeps the rules, and what it says of its client, which nobody has verified."""
+    """A valid request, and its unverified description of the client."""
 
     request: Request
     protocol_version: str
@@ -119,7 +119,7 @@ def climb(value: Json, headers: RoutingHeaders | None, methods: Collection[str])
 
 
 def describes_itself(value: Json) -> bool:
-    """Whether a body says which stateless revision it speaks, well or badly."""
+    """Return whether a body names its stateless revision, correctly or not."""
     params = value.get("params") if isinstance(value, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
@@ -151,7 +151,7 @@ def _describes_itself(request: Request) -> tuple[dict[str, Json], str]:
 
 
 def _headers_agree(request: Request, version: str, headers: RoutingHeaders) -> None:
-    """Check that the headers repeat what the body says."""
+    """Check that the headers repeat the content of the body."""
     for name in headers.duplicates:
         if name in _ROUTING:
             raise HeaderMismatch(f"The header {_ROUTING[name]} came more than once. Send it once.")

@@ -1,4 +1,4 @@
-"""Every way a request can fail, and what each wire must know about it.
+"""Every failure of a request, with the facts that each wire needs.
 
     HubError                      code, a public sentence, safe details
     ├─ ProtocolError              the caller broke the rules -> JSON-RPC error
@@ -11,14 +11,13 @@
     │    BodyTimeout  PayloadTooLarge  UnsupportedMediaType  RateLimited  QuotaReached
     │    ServerBusy  AuditUnavailable  ServerError
     └─ ToolFailure                a model may act on it -> result with isError
-         ArgumentsInvalid  PolicyDenied  GuardrailRefused  GuardrailFailed
+         ArgumentsInvalid  PolicyDenied  WritesStopped  GuardrailRefused  GuardrailFailed
          ToolTimeout  Cancelled  Interrupted  ConnectionFailed
          EgressRefused  TransportError  UpstreamError  ExecutionError  AskFailed  ApprovalDenied
          ResultInvalid
 
-An error carries an internal `code` from the closed list `INTERNAL_CODES`; `McpErrorMapping` turns that into
-the JSON-RPC code and the words. `str(error)` is safe to send; what must not leave the hub goes into
-`__cause__` and the log.
+An error carries an internal `code` from the closed list `INTERNAL_CODES`; `McpErrorMapping` turns that into the
+JSON-RPC code and the words. `str(error)` is safe to send; confidential details go into `__cause__` and the log.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ sessions answer 200 once a request was accepted. Nobody else writes a status for
 
 
 class HubError(Exception):
-    """A failure with an internal code. `sentence` tells the caller what is wrong and what to do next."""
+    """A failure with an internal code. `sentence` states the problem and the next step for the caller."""
 
     code: ClassVar[str] = "server_error"
     sentence: ClassVar[str] = "The hub failed to answer. Try again; tell the operator if it goes on."
@@ -80,19 +79,19 @@ class HubError(Exception):
         self.message = sentence or self.sentence
         self.details = details
         self.retry_after_seconds: float | None = None
+        self.was_not_made = False
+        """Nothing was done, so it may be tried again whatever the tool does."""
         self.request_id: str | int | None = None
         self.invocation_id = ""
-        """The row in the audit that tells of this failure, where there is one."""
+        """The audit row of this failure, if there is one."""
         self._own_id = ""
-        self.ruling: object = None
-        """What the rules about calls said, for the record."""
-        self.guarded: str | None = None
-        """What guardrails did, for the record."""
+        self.noted: object = None
+        """Notes of the call's stages for its record."""
         super().__init__(self.message)
 
     @property
     def correlation_id(self) -> str:
-        """What the caller is told and the log says, too: the id of the row, or one of the error's own."""
+        """Sent to the caller and logged, too: the ID of the row, or one of the error's own."""
         if not self.invocation_id and not self._own_id:
             self._own_id = uuid.uuid4().hex
         return self.invocation_id or self._own_id
@@ -144,7 +143,7 @@ class MethodNotFound(ProtocolError):
 
     @classmethod
     def named(cls, method: str, known: Iterable[str] = ()) -> MethodNotFound:
-        """Give the error of a method that is not among those `known`; it names the one that was likely meant."""
+        """Return the error of a method that is not among those `known`; it names the one that was likely meant."""
         shown = method[:100]
         meant = get_close_matches(shown, known, n=1, cutoff=0.8)
         if meant:
@@ -161,7 +160,7 @@ class InvalidParams(ProtocolError):
 
 
 class ToolNotFound(InvalidParams):
-    """Also what a caller sees of a tool that is hidden from it: both answer alike."""
+    """Also the answer for a tool that is hidden from the caller: both are alike."""
 
     code = "tool_not_found"
     sentence = "There is no tool of that name. Ask tools/list for the names."
@@ -173,7 +172,7 @@ class ToolDisabled(InvalidParams):
 
 
 class ResourceNotFound(InvalidParams):
-    """Also what a caller sees of a resource that is hidden or switched off. `wire_code` is the revision's number."""
+    """Also the answer for a resource that is hidden or disabled. `wire_code` is the revision's number."""
 
     code = "resource_not_found"
     sentence = "There is no such resource. Ask resources/list for the URIs."
@@ -188,7 +187,7 @@ class ResourceNotFound(InvalidParams):
 
 
 class PromptNotFound(InvalidParams):
-    """Also what a caller sees of a prompt that is hidden or switched off."""
+    """Also the answer for a prompt that is hidden or disabled."""
 
     code = "prompt_not_found"
     sentence = "There is no prompt of that name. Ask prompts/list for the names."
@@ -247,7 +246,7 @@ class UrlElicitationRequired(ProtocolError):
 
 
 class SessionNotFound(ProtocolError):
-    """Unknown, ended and foreign sessions answer alike, so that an id tells a stranger nothing."""
+    """Unknown, ended and foreign sessions are answered alike, so that an ID reveals nothing to a stranger."""
 
     code = "session_not_found"
     sentence = "There is no such session, or it has ended. Send initialize again."
@@ -321,7 +320,7 @@ class RateLimited(Refused):
 
 
 class QuotaReached(Refused):
-    """`quota` names the one that is used up, `resetsAt` says when it is released."""
+    """`quota` names the exhausted one, `resetsAt` the time of its reset."""
 
     code = "quota_reached"
     sentence = "A quota is used up. Wait until it is released."
@@ -363,14 +362,21 @@ class ArgumentsInvalid(ToolFailure):
 
 
 class PolicyDenied(ToolFailure):
-    """`rule` and its version are on record, not said: the caller hears the rule's own words."""
+    """`rule` and its version are recorded, not sent: the caller receives the rule's own message."""
 
     code = "policy_denied"
     sentence = "A rule of this hub denies the call."
 
 
+class WritesStopped(ToolFailure):
+    """Operators stopped all tools that are not read-only."""
+
+    code = "writes_stopped"
+    sentence = "Writes are stopped on this hub. Nothing was changed; read-only tools still work."
+
+
 class GuardrailRefused(ToolFailure):
-    """Of arguments nothing ran; of a result the tool did, and nobody gets what it gave."""
+    """For arguments, nothing ran; for a result, the tool ran, and its result is withheld."""
 
     code = "guardrail_refused"
     sentence = "A guardrail of this hub refuses the call."
@@ -426,13 +432,13 @@ class ExecutionError(ToolFailure):
 
 
 class AskFailed(ExecutionError):
-    """The tool asked its client, who cannot be asked that, refused, or gave no usable answer."""
+    """The tool asked its client, who lacks the capability, refused, or gave no usable answer."""
 
     sentence = "The tool asks its client something, and got no answer."
 
 
 class ApprovalDenied(ExecutionError):
-    """A person said no to the call, or the yes no longer holds."""
+    """A person denied the call, or the approval no longer holds."""
 
     sentence = "The call was not approved, so the tool was not called."
 
@@ -450,5 +456,7 @@ INTERNAL_CODES = frozenset(kind.code for kind in _tree(HubError))
 """The closed list. An unmapped code falls back to `server_error`."""
 
 PROVIDER_CODES = frozenset({"provider_unavailable", "authentication_failed", "quota_exceeded", "session_busy"})
-"""What only a question to a model ends with. No call does, so no class here; `McpErrorMapping` says them, too."""
+"""Codes that only model requests end with. No call does, so there is no class here; `McpErrorMapping` covers them,
+too.
+"""
 MAPPED_CODES = INTERNAL_CODES | PROVIDER_CODES

@@ -1,12 +1,13 @@
-"""What the request headers say, before anything is decided: one pass, names, media ranges, value encoding."""
+"""The content of the request headers, before any decision: one pass, names, media ranges, value encoding."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 _PLAIN = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
@@ -25,6 +26,10 @@ _FIELDS = {
     b"idempotency-key": "idempotency_key",
 }
 _PARAM_PREFIX = b"mcp-param-"
+_OWN = frozenset({b"authorization", b"mcp-session-id", b"last-event-id", b"idempotency-key"})
+"""Credentials, and what differs from client to client: read anew each time, and kept nowhere."""
+_REPEATED = tuple(b"" if name in _OWN else name for name in _FIELDS)
+"""In the order of the fields. No header has an empty name."""
 
 
 @dataclass(slots=True)
@@ -51,7 +56,29 @@ class RoutingHeaders:
 
 
 def collect(pairs: Iterable[tuple[bytes, bytes]]) -> RoutingHeaders:
-    """Read ASGI header pairs, whose names are in lower case, in one pass."""
+    """Read ASGI header pairs, whose names are in lower case."""
+    pairs = list(pairs)
+    found = dict(pairs)
+    if len(found) != len(pairs) or _PARAM_PREFIX in b"\n".join(found):
+        return _collect_each(pairs)
+    values: Iterator[Any] = map(_text, map(found.get, _REPEATED))
+    headers = RoutingHeaders(*values)
+    for name in _OWN & found.keys():
+        setattr(headers, _FIELDS[name], _decoded(found[name]))
+    return headers
+
+
+def _decoded(value: bytes) -> str:
+    return value.decode("latin-1").strip(" \t")
+
+
+@lru_cache(maxsize=512)
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else _decoded(value)
+
+
+def _collect_each(pairs: Iterable[tuple[bytes, bytes]]) -> RoutingHeaders:
+    """Read headers some of which came twice, or speak of a tool's parameters."""
     known: dict[str, str] = {}
     params: dict[str, str] = {}
     duplicates: tuple[str, ...] = ()
@@ -99,7 +126,7 @@ def encode_header(value: str) -> str:
 
 
 def accepts(accept: str | None) -> bool:
-    """Whether Accept covers both JSON and server-sent events; wildcards count, `q=0` does not."""
+    """Return whether Accept covers both JSON and server-sent events; wildcards count, `q=0` does not."""
     return accept is not None and _covers(accept, "application", "json") and accepts_sse(accept)
 
 

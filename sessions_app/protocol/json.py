@@ -41,7 +41,7 @@ _ORJSON_ENCODER_DEPTH = 250
 
 
 def loads(raw: bytes, *, max_depth: int = 64, are_long_integers_floats: bool = False) -> Json:
-    """Decode one JSON text, or raise `ParseError` with a sentence that says what is wrong with it.
+    """Decode one JSON text, or raise `ParseError` with the problem.
 
     Refused: anything but UTF-8 without a byte order mark, duplicate names in an object, NaN, Infinity and
     numbers that overflow to it, integers outside -2^63..2^64-1, lone surrogates, nesting beyond `max_depth`
@@ -84,7 +84,7 @@ def _count(raw: bytes) -> int:
 
 
 def loads_stored(text: str) -> Json:
-    """Decode what `dumps` or `canonical` wrote and a row kept, in a sixth of the time of `loads`; nothing is refused.
+    """Decode stored output of `dumps` or `canonical`, in a sixth of the time of `loads`; nothing is refused.
 
     Lone surrogates and integers beyond 64 bits come back: orjson would refuse the first, and make floats of the others.
     """
@@ -164,7 +164,7 @@ def _refuse_depth(value: Json, max_depth: int) -> None:
 
 
 def _examine(raw: bytes, parse_integer: Callable[[str], object]) -> None:
-    """Read the text once more, slowly, for what orjson hides: duplicate names, integers it made floats."""
+    """Read the text once more, slowly, for problems that orjson hides: duplicate names, integers read as floats."""
     try:
         stdlib.loads(raw.decode(), object_pairs_hook=_unique, parse_int=parse_integer, parse_constant=_no_constant)
     except RecursionError as error:

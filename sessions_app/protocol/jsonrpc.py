@@ -1,7 +1,7 @@
 """The four kinds of JSON-RPC 2.0 message as MCP uses them: parsed precisely, encoded once.
 
-MCP narrows JSON-RPC: `params` and `result` are objects, an id is a string or an integer. What a message
-means is decided elsewhere.
+MCP narrows JSON-RPC: `params` and `result` are objects, an id is a string or an integer. The meaning of a message is
+decided elsewhere.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 
 def parse(value: Json) -> Message:
-    """Tell which message a decoded body is.
+    """Return the kind of message of a decoded body.
 
     Raises `InvalidRequest` with one sentence per deviation; its `request_id` is the id if it could be read.
     `notifications/initialized` with a null id is taken as the notification it means to be.
@@ -78,7 +78,9 @@ def parse(value: Json) -> Message:
 
 
 def is_notification(value: Json) -> bool:
-    """Whether a decoded body is a notification, well or badly: then no error answers it (JSON-RPC 2.0, section 4.1)."""
+    """Return whether a decoded body is a notification, well or badly: then no error answers it (JSON-RPC 2.0, section
+    4.1).
+    """
     if not isinstance(value, dict) or not isinstance(value.get("method"), str):
         return False
     return "id" not in value or (value["id"] is None and value["method"] == _INITIALIZED)

@@ -1,4 +1,4 @@
-"""The life of a handshake session, as one table. Who may move it, and what is stored: elsewhere."""
+"""The life of a handshake session, as one table. Permissions and storage are elsewhere."""
 
 from __future__ import annotations
 

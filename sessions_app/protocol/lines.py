@@ -1,4 +1,5 @@
-"""One JSON-RPC message a line (MCP, stdio): an incremental reader with a bound, and what a bad line still tells.
+"""One JSON-RPC message per line (MCP, stdio): an incremental reader with a bound, and the readable parts of a bad
+line.
 
 No I/O: chunks in, lines out, wherever the chunks are cut.
 """
@@ -16,7 +17,7 @@ _MARKS = {marks: re.compile(rf"[ \t\r\n]*[{marks}][ \t\r\n]*") for marks in ("{"
 _NO_TEXT = re.compile("[\ud800-\udfff]")
 _VALUE = json.JSONDecoder()
 _HEAD_BYTES = 65_536
-"""Of a line that is too long, what is kept to look for its id."""
+"""Length of an oversized line that is kept to find its ID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class LineReader:
         self._skipping = False
 
     def feed(self, chunk: bytes) -> list[bytes | TooLong]:
-        """Give the lines that this chunk completes; one that is too long is told of at once."""
+        """Return the lines completed by this chunk; an oversized one is reported at once."""
         found: list[bytes | TooLong] = []
         *whole, rest = chunk.split(b"\n")
         for piece in whole:
@@ -46,7 +47,7 @@ class LineReader:
         return found
 
     def end(self) -> list[bytes | TooLong]:
-        """Give the last line, which needs no newline."""
+        """Return the last line, which needs no newline."""
         found: list[bytes | TooLong] = []
         self._end(found)
         return found
@@ -71,10 +72,10 @@ class LineReader:
 
 
 def glimpse_id(text: bytes) -> str | int | None:
-    """Give the id of a request that cannot be read as a whole, where id and method stand before what is wrong.
+    """Return the ID of a request that cannot be read as a whole, if ID and method precede the error.
 
-    On a pipe an error without an id answers nobody: the client would wait for its request to the end. Without
-    a method it may be an answer, whose id is of the other side's counting.
+    On a pipe an error without an id answers nobody: the client would wait for its request to the end. Without a
+    method it may be an answer, with an ID of the other side's counting.
     """
     words = text[:_HEAD_BYTES].decode("utf-8", "surrogateescape")
     seen: dict[str, object] = {}
@@ -93,7 +94,7 @@ def glimpse_id(text: bytes) -> str | int | None:
 
 
 def _after(words: str, place: int, marks: str) -> int:
-    """Give the place behind one of `marks`; raise ValueError where none is next."""
+    """Return the place behind one of `marks`; raise ValueError where none is next."""
     match = _MARKS[marks].match(words, place)
     if match is None:
         raise ValueError(marks)

@@ -1,5 +1,5 @@
-"""The extension MCP Apps (`io.modelcontextprotocol/ui`, SEP-1865, 2026-01-26): views, which are pages of HTML that show
-what a tool gives, and who may call a tool. Pure.
+"""The extension MCP Apps (`io.modelcontextprotocol/ui`, SEP-1865, 2026-01-26): views, which are HTML pages for a
+tool's results, and the visibility of tools. Pure.
 
 A tool names its view by a URI of the scheme `ui`, in `_meta.ui.resourceUri` and, for older clients, in
 `_meta["ui/resourceUri"]`. Two upstreams may use one URI, so the hub puts the connection's name in front of it.
@@ -22,7 +22,7 @@ EVERYBODY = frozenset({MODEL, APP})
 
 
 def declared(capabilities: Mapping[str, Json]) -> bool:
-    """Whether a client says that it shows views (SEP-1865, client capabilities)."""
+    """Return whether a client declares support for views (SEP-1865, client capabilities)."""
     extensions = capabilities.get("extensions")
     return isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
 
@@ -32,7 +32,7 @@ def is_view(uri: Json) -> bool:
 
 
 def view_of(meta: Json) -> str:
-    """Give the URI of the view that a tool's `_meta` names; empty where it names none."""
+    """Return the URI of the view that a tool's `_meta` names; empty where it names none."""
     if not isinstance(meta, dict):
         return ""
     ui = meta.get("ui")
@@ -42,8 +42,26 @@ def view_of(meta: Json) -> str:
     return ""
 
 
+def domains(meta: Json) -> frozenset[str]:
+    """Return the hosts outside that the `_meta` of a view names (SEP-1865, csp)."""
+    ui = meta.get("ui") if isinstance(meta, dict) else None
+    csp = ui.get("csp") if isinstance(ui, dict) else None
+    named = csp.values() if isinstance(csp, dict) else ()
+    return frozenset(str(each) for hosts in named if isinstance(hosts, list) for each in hosts)
+
+
+def without_domains(meta: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the `_meta` of a view that reaches nothing outside."""
+    ui = meta.get("ui")
+    return (
+        {**meta, "ui": {name: value for name, value in ui.items() if name != "csp"}}
+        if isinstance(ui, dict)
+        else {**meta}
+    )
+
+
 def visibility(meta: Json) -> frozenset[str]:
-    """Give who may call a tool, by its `_meta`: the model, views of the same server, or both."""
+    """Return the permitted callers of a tool, by its `_meta`: the model, views of the same server, or both."""
     ui = meta.get("ui") if isinstance(meta, dict) else None
     named = ui.get("visibility") if isinstance(ui, dict) else None
     if not isinstance(named, list):
@@ -52,7 +70,7 @@ def visibility(meta: Json) -> frozenset[str]:
 
 
 def check(meta: Mapping[str, Json]) -> None:
-    """Raise ValueError where a tool's `_meta` says of its view what clients cannot read."""
+    """Raise ValueError if clients cannot read the view part of a tool's `_meta`."""
     ui = meta.get("ui", {})
     if not isinstance(ui, dict):
         raise ValueError('ui must be an object, such as {"resourceUri": "ui://clock/face.html"}.')
@@ -65,8 +83,9 @@ def check(meta: Mapping[str, Json]) -> None:
 
 
 def with_view(meta: Mapping[str, Json], view: str, visible_to: Iterable[str]) -> dict[str, Json]:
-    """Give a tool's `_meta` with its view, in both places, and with who may call it. Neither is said where it is as
-    it is without: no view, and visible to everybody."""
+    """Return a tool's `_meta` with its view, in both places, and with its permitted callers. Defaults are omitted: no
+    view, and visible to everybody.
+    """
     made, named = dict(meta), list(visible_to)
     ui: dict[str, Json] = {
         **({"resourceUri": view} if view else {}),
@@ -80,18 +99,18 @@ def with_view(meta: Mapping[str, Json], view: str, visible_to: Iterable[str]) ->
 
 
 def apart(connection: str, uri: str) -> str:
-    """Give the URI by which clients of the hub know a view of a connection; another URI as it is."""
+    """Return the URI by which clients of the hub know a view of a connection; another URI as it is."""
     return f"{SCHEME}{connection}/{uri[len(SCHEME) :]}" if uri.startswith(SCHEME) else uri
 
 
 def at_upstream(connection: str, uri: str) -> str:
-    """Give the URI that a connection's own upstream has for what clients know by `uri`."""
+    """Return the URI at a connection's own upstream of the view that clients know by `uri`."""
     prefix = f"{SCHEME}{connection}/"
     return f"{SCHEME}{uri[len(prefix) :]}" if uri.startswith(prefix) else uri
 
 
 def renamed(meta: Mapping[str, Json], name: Callable[[str], str]) -> dict[str, Json]:
-    """Give `_meta` with the URI of its view as `name` gives it, in both places. What is no view stays."""
+    """Return `_meta` with the URI of its view as `name` gives it, in both places. URIs of other things stay."""
     made = dict(meta)
     ui = made.get("ui")
     if isinstance(ui, dict) and is_view(ui.get("resourceUri")):
@@ -102,7 +121,7 @@ def renamed(meta: Mapping[str, Json], name: Callable[[str], str]) -> dict[str, J
 
 
 def blocks_renamed(content: Json, name: Callable[[str], str]) -> Json:
-    """Give the content of a result with the URIs of views as `name` gives them: of links, and of what is embedded."""
+    """Return the content of a result with the URIs of views renamed by `name`: in links, and in embedded resources."""
     if not isinstance(content, list):
         return content
     return [_block_renamed(block, name) for block in content]

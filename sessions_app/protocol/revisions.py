@@ -1,7 +1,7 @@
-"""The revisions of MCP in order, what each allows, and which members its objects have.
+"""The revisions of MCP in order, their features, and the members of their objects.
 
-The only file that compares revisions. Everybody else asks `revision(version)` for a feature by name; `shapes`
-converts what is sent.
+The only file that compares revisions. Other modules ask `revision(version)` for a feature by name; `shapes` converts
+outgoing messages.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ NEWEST_HANDSHAKE = HANDSHAKE[-1]
 NEWEST = ALL[-1]
 
 ASSUMED = "2025-03-26"
-"""What a request without a version header speaks (MCP 2025-06-18, Streamable HTTP, version header)."""
+"""The revision of a request without a version header (MCP 2025-06-18, Streamable HTTP, version header)."""
 
 _HANDSHAKE_SET = frozenset(HANDSHAKE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """One revision and its features; the fields name what is allowed, the table below says since when."""
+    """One revision and its features; the fields name features, the table below their first revision."""
 
     version: str
     stateless: bool
@@ -57,11 +57,11 @@ class Revision:
     cache_hints: bool
     resource_not_found_code: int
     members: Mapping[str, frozenset[str]]
-    """What an object may carry, by its kind: the names of `_MEMBERS`."""
+    """The allowed members of an object, by its kind: the names of `_MEMBERS`."""
 
 
 def is_stateless(version: str | None) -> bool:
-    """Whether a version header leads to the ladder of self-describing requests; unknown values do."""
+    """Return whether a version header leads to the ladder of self-describing requests; unknown values do."""
     return bool(version) and version not in _HANDSHAKE_SET
 
 
@@ -81,7 +81,7 @@ def revision(version: str) -> Revision:
 
 
 _NAMED = {"2025-06-18": "title _meta", "2025-11-25": "icons"}
-"""What everything that has a name got later: a title for people, metadata, icons."""
+"""Later additions to everything with a name: a title for people, metadata, icons."""
 
 _MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {

@@ -1,7 +1,7 @@
 """JSON Schema for foreign schemas and values: check once, compile once, validate fast, explain in words.
 
 Nothing is ever fetched. Patterns run on a linear-time engine; those that need backtracking (look-around,
-back-references) get a bounded number of steps. `format` is an annotation, as the dialects say.
+back-references) get a bounded number of steps. `format` is an annotation, according to the dialects.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_STEPS)
 def check(schema: Json, *, input: bool = False) -> None:
     """Raise `SchemaRejected` unless the hub can work with the schema.
 
-    It must be an object of a served dialect (2020-12 unless `$schema` says otherwise), valid against its
-    meta-schema, self-contained and bounded. `input=True` asks for the root type "object" as well, which MCP
-    wants of every inputSchema.
+    It must be an object of a served dialect (2020-12 unless `$schema` names another), valid against its meta-schema,
+    self-contained and bounded. `input=True` asks for the root type "object" as well, which MCP wants of every
+    inputSchema.
     """
     if not isinstance(schema, dict):
         raise SchemaRejected("A schema must be an object.")
@@ -57,7 +57,7 @@ def check(schema: Json, *, input: bool = False) -> None:
 
 
 def forbids(schema: Json, name: str) -> bool:
-    """Whether the root of an object's schema plainly says that there is no property of this name."""
+    """Return whether the root of an object's schema plainly excludes a property of this name."""
     if not isinstance(schema, dict):
         return False
     properties = schema.get("properties", {})
@@ -79,7 +79,9 @@ class Validator:
         self._cheap_characters = 0
 
     def may_hold(self, text: str) -> bool:
-        """Whether `is_valid` might take longer than `HELD_NANOSECONDS` for the value that is written as `text`."""
+        """Return whether `is_valid` might take longer than `HELD_NANOSECONDS` for the value that is written as
+        `text`.
+        """
         if len(text) <= self._cheap_characters:
             return False
         if self._cost is None:
@@ -88,7 +90,7 @@ class Validator:
         return self._cost.may_exceed(text, HELD_NANOSECONDS)
 
     def explain(self, value: Json) -> Explanation:
-        """Say what is wrong with a value that `is_valid` refused, in bounded time and length."""
+        """Explain the problem of a value that `is_valid` refused, in bounded time and length."""
         if self._explainer is None:
             self._explainer = Explainer(Document(self.schema), _PATTERNS)
         return self._explainer.explain(value)

@@ -1,8 +1,8 @@
-"""What the hub sends, in the shape that the client's revision knows (MCP, schema of each revision).
+"""The hub's messages in the form of the client's revision (MCP, schema of each revision).
 
-Every function takes the newest form and gives the revision's. The argument stays as it is; where nothing
-changes, it may be returned itself. What an older client cannot carry becomes text where a person or a model may
-read it, and is left out otherwise, so that no client receives what it cannot parse.
+Every function takes the newest form and gives the revision's. The argument stays as it is; where nothing changes, it
+may be returned itself. Content that an older client cannot carry becomes text if a person or a model may read it, and
+is omitted otherwise, so that no client receives a message that it cannot parse.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def prompt_for(rev: Revision, prompt: Mapping[str, Json]) -> Object:
 
 
 def result_for(rev: Revision, result: Object) -> Object:
-    """The result of `tools/call`, or of any method whose items are converted already."""
+    """The result of `tools/call`, or of any method with converted items."""
     if rev.result_type:
         return result if "resultType" in result else {"resultType": "complete", **result}
     converted = {name: value for name, value in result.items() if name not in _STATELESS_RESULT_MEMBERS}
@@ -75,7 +75,7 @@ def result_for(rev: Revision, result: Object) -> Object:
 
 
 def carries(rev: Revision, result: Mapping[str, Json]) -> bool:
-    """Whether a tool's result goes to this revision with every member as it is."""
+    """Return whether a tool's result goes to this revision with every member as it is."""
     if rev.any_structured_content:
         return "resultType" not in result
     return rev.tool_icons and isinstance(result.get("structuredContent", {}), dict)
@@ -108,7 +108,7 @@ def capabilities_for(rev: Revision, capabilities: Mapping[str, Json]) -> Object:
 
 
 def block_for(rev: Revision, block: Json) -> Json:
-    """A content block. What the revision has no block for becomes a text that says what it was."""
+    """A content block. Content without a block in the revision becomes a text that describes it."""
     if not isinstance(block, dict):
         return _text(block if isinstance(block, str) else dumps(block).decode())
     kind = block.get("type")
@@ -162,7 +162,7 @@ def sampling_for(rev: Revision, params: Mapping[str, Json]) -> Object:
 
 
 def elicitation_for(rev: Revision, params: Mapping[str, Json]) -> Object:
-    """The params of `elicitation/create`; raises `ValueError` for what the revision cannot ask.
+    """The params of `elicitation/create`; raises `ValueError` if the revision cannot ask it.
 
     That is anything before 2025-06-18, and addresses and multiple choices before 2025-11-25.
     """
@@ -220,7 +220,7 @@ def _only(rev: Revision, kind: str, value: Mapping[str, Json]) -> Object:
 
 
 def _without_later(rev: Revision, kind: str, value: Mapping[str, Json]) -> Object:
-    """The object of another server without what later revisions brought; what none of them has stays."""
+    """The object of another server without the additions of later revisions; unknown members stay."""
     members, known = rev.members[kind], KNOWN[kind]
     return {name: each for name, each in value.items() if name in members or name not in known}
 

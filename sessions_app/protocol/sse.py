@@ -50,8 +50,8 @@ def comment(text: str = "") -> bytes:
 class Decoder:
     """Turn chunks into events, wherever the chunks are cut.
 
-    An event without a data line is not reported, as the standard says, but its id and retry time are kept
-    in `last_event_id` and `retry_ms`. After `EventTooLarge` the decoder is spent and raises again.
+    An event without a data line is not reported, following the standard, but its ID and retry time are kept in
+    `last_event_id` and `retry_ms`. After `EventTooLarge` the decoder is spent and raises again.
     """
 
     def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:

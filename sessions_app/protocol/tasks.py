@@ -1,4 +1,4 @@
-"""Tasks as the two revisions tell of them: the core form of 2025-11-25 and the extension of 2026-07-28.
+"""Tasks in the forms of the two revisions: the core form of 2025-11-25 and the extension of 2026-07-28.
 
 One task, two serialisers. They differ in more than names: where a tool fails, the core form calls the task
 failed, and the extension completed with a result that has `isError`.
@@ -18,13 +18,13 @@ EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED = "io.modelcontextprotocol/related-task"
 REQUIRED_CAPABILITIES: dict[str, Json] = {"extensions": {EXTENSION: {}}}
 CORE_CAPABILITY: dict[str, Json] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-"""What a server of 2025-11-25 declares as `tasks`."""
+"""The `tasks` capability of a server of 2025-11-25."""
 
 LONGEST_ID = 64
 
 
 class TaskSupport(StrEnum):
-    """Whether a tool may run as a task, as `execution.taskSupport` says it."""
+    """A tool's support for tasks, in the terms of `execution.taskSupport`."""
 
     FORBIDDEN = "forbidden"
     OPTIONAL = "optional"
@@ -62,7 +62,7 @@ class Task:
     error: dict[str, Json] | None = None
     """A JSON-RPC error, of a task that failed."""
     requests: Mapping[str, dict[str, Json]] = field(default_factory=dict)
-    """What the client is asked and has not answered: key -> {method, params}."""
+    """The client's unanswered questions: key -> {method, params}."""
 
     @property
     def is_over(self) -> bool:
@@ -70,7 +70,7 @@ class Task:
 
 
 def declared(capabilities: Mapping[str, Json]) -> bool:
-    """Whether the capabilities of a request name the extension (MCP 2026-07-28, Tasks, negotiation)."""
+    """Return whether the capabilities of a request name the extension (MCP 2026-07-28, Tasks, negotiation)."""
     extensions = capabilities.get("extensions")
     return isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
 
@@ -103,7 +103,7 @@ def flat(task: Task) -> dict[str, Json]:
 
 
 def detailed(task: Task) -> dict[str, Json]:
-    """The DetailedTask of 2026-07-28: with what the state brings along."""
+    """The DetailedTask of 2026-07-28: with the members of its state."""
     shape = flat(task)
     if task.state is TaskState.INPUT_REQUIRED:
         shape["inputRequests"] = dict(task.requests)
@@ -122,7 +122,7 @@ def moment(time: datetime) -> str:
 def wanted_ttl(params: Mapping[str, Json]) -> float | None:
     """The lifetime in ms that `params.task` asks for, None where it leaves that to the server.
 
-    Raises `InvalidParams` for what is no task augmentation (MCP 2025-11-25, Tasks, creating tasks).
+    Raises `InvalidParams` for an invalid task augmentation (MCP 2025-11-25, Tasks, creating tasks).
     """
     task = params["task"]
     if not isinstance(task, dict):
@@ -144,5 +144,5 @@ def task_id(params: Mapping[str, Json]) -> str:
 
 
 def related(meta: Mapping[str, Json] | None, id_: str) -> dict[str, Json]:
-    """`_meta` that says which task a message of 2025-11-25 belongs to."""
+    """`_meta` that names the task of a message of 2025-11-25."""
     return {**(meta or {}), RELATED: {"taskId": id_}}

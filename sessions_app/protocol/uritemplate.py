@@ -36,7 +36,7 @@ class _Variable:
     """Characters after decoding."""
 
     def read(self, text: str) -> str | None:
-        """Give the value, decoded; None where the text is none of this variable."""
+        """Return the value, decoded; None where the text is none of this variable."""
         if not self.allowed.fullmatch(text):
             return None
         return _decoded(text, self.longest)
@@ -56,11 +56,11 @@ class UriTemplate:
 
     @property
     def fixed_characters(self) -> int:
-        """How much of the template stands literally: of two that match, the one with more says more."""
+        """The number of literal characters in the template: of two matches, the one with more is more specific."""
         return sum(map(len, self._literals))
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Give the values by name, percent-decoded, or None where the template does not make this URI."""
+        """Return the values by name, percent-decoded, or None where the template does not make this URI."""
         head, pairs = uri, list[str]()
         if self._query == "?":
             head, mark, tail = uri.partition("?")
@@ -103,12 +103,12 @@ class UriTemplate:
 
 
 def is_template(text: str) -> bool:
-    """Whether the text has expressions, and so names many resources rather than one."""
+    """Return whether the text has expressions, and so names many resources rather than one."""
     return "{" in text
 
 
 def parse(text: str) -> UriTemplate:
-    """Read a template; raise ValueError with a sentence for what is none, or cannot be matched."""
+    """Read a template; raise ValueError with a sentence if it is invalid, or cannot be matched."""
     literals, variables, names = [""], list[_Variable](), list[str]()
     query, query_names = "", dict[str, int | None]()
     at = 0

@@ -1,4 +1,4 @@
-"""WHO may read or write over REST: keys by scope, people by Django's permissions.
+"""Permissions to read and write over REST: keys by scope, people by Django's permissions.
 
 A view declares `required_scope` and `required_permission`, each a dict by deed: "read", "write" and, where
 they differ, "create" and "delete".
@@ -23,7 +23,7 @@ from rest_framework.request import Request
 from sessions_app.caller import caller_of_key
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import Forbidden
-from sessions_app.workspaces.scope import Scope, current, narrow
+from sessions_app.workspaces.scope import NOWHERE, current, narrow, of_caller
 
 logger = logging.getLogger(__name__)
 
@@ -120,12 +120,11 @@ class Scoped(BasePermission):
 def enter_workspace(request: Request, view: Any) -> None:
     """Narrow the request to the workspace of its key; raise Forbidden where the resource is about the whole hub.
 
-    A person acts in one by the login (`acting`). A view says in `of_workspace` which of its actions know workspaces.
+    A person acts in one by the login (`acting`). A view lists its actions that support workspaces in `of_workspace`.
     """
     key = request.auth if isinstance(request.auth, ApiKey) else None
     if key is not None and key.workspace_id is not None:
-        caller = caller_of_key(key)
-        narrow(Scope(caller.workspace or 0, caller.workspace_slug or ""))
+        narrow(of_caller(caller_of_key(key)) or NOWHERE)
     found = current()
     if found is not None and not knows_workspaces(view):
         raise Forbidden(
@@ -136,20 +135,20 @@ def enter_workspace(request: Request, view: Any) -> None:
 
 
 def knows_workspaces(view: Any) -> bool:
-    """Whether what is asked of a view shows what belongs to a workspace alone, where somebody acts in one."""
+    """Return whether a view's action, within a workspace, shows that workspace's rows alone."""
     asked = getattr(view, "action", None) or "list"
     return asked in getattr(view, "of_workspace", ())
 
 
 def is_granted(request: Request, *, scope: str, permission: str) -> bool:
-    """Say whether the key has `scope`, or the person `permission`."""
+    """Return whether the key has `scope`, or the person `permission`."""
     if isinstance(request.auth, ApiKey):
         return scope in request.auth.scopes
     return bool(request.user and _may(request.user, permission))
 
 
 def may_read(request: Request, view: Any) -> bool:
-    """Say whether the key or the person may read what `view`, an instance or a class, gives."""
+    """Return whether the key or the person may read the data of `view`, an instance or a class."""
     is_within = current() is not None or (isinstance(request.auth, ApiKey) and request.auth.workspace_id is not None)
     if is_within and not knows_workspaces(view):
         return False
@@ -159,7 +158,7 @@ def may_read(request: Request, view: Any) -> bool:
 
 
 def still_granted(request: Request, *, scope: str, permissions: list[str]) -> bool:
-    """Say whether who began a long answer may still have it, by what the database says now."""
+    """Return whether the recipient of a long response still has permission, according to the database."""
     if isinstance(request.auth, ApiKey):
         key = ApiKey.objects.select_related("owner").filter(pk=request.auth.pk, revoked_at__isnull=True).first()
         return key is not None and key.is_usable() and scope in key.held_scopes()
@@ -176,7 +175,7 @@ def _declared(by_deed: dict[str, str], deed: str) -> str:
 
 
 def _plain(token: str) -> bool:
-    """Whether `token` can be asked of a database at all."""
+    """Return whether `token` can be asked of a database at all."""
     return token.isascii() and token.isprintable()
 
 

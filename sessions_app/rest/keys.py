@@ -1,4 +1,4 @@
-"""REST over API keys: who holds one, what it may do, until when; made, given a new text, and revoked."""
+"""REST over API keys: their owners, scopes and ends; created, rotated, and revoked."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from sessions_app import accountable
 from sessions_app.keys import making
 from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.schema import HeldBackSerializer
 from sessions_app.kit.rest.writing import (
     AskedSerializer,
     Named,
@@ -28,15 +30,30 @@ from sessions_app.kit.rest.writing import (
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import Forbidden
 from sessions_app.workspaces.rest import workspace_field
+from sessions_app.workspaces.scope import current
 
 _MOST_OVERLAP_HOURS = 168
+_MOST_PEOPLE = 20
+
+
+class _KnownNames(Named):
+    """People or groups that a key may name. Within a workspace, people name themselves and their own groups, and
+    cannot detect the existence of others.
+    """
+
+    def get_queryset(self) -> Any:
+        found: Any = super().get_queryset()
+        if current() is None:
+            return found
+        person = self.context["request"].user.pk or 0
+        return found.filter(pk=person) if found.model is User else found.filter(user=person)
 
 
 class KeySerializer(ReasonedSerializer):
     """An API key without its text, of which the hub has a hash only."""
 
     principal = serializers.CharField(read_only=True, help_text="As calls name it: key:ID, of a person's key user:ID.")
-    owner = Named(
+    owner = _KnownNames(
         slug_field="username",
         queryset=User.objects.all(),
         required=False,
@@ -51,9 +68,13 @@ class KeySerializer(ReasonedSerializer):
         max_length=len(ApiKey.Scope.values),
         help_text="What it may do. Nobody hands out more than they have.",
     )
-    groups = Named(slug_field="name", queryset=Group.objects.all(), many=True, required=False, default=list)
+    groups = _KnownNames(slug_field="name", queryset=Group.objects.all(), many=True, required=False, default=list)
 
     workspace = workspace_field()
+    accountable = serializers.SerializerMethodField(
+        help_text="User names of those who answer for it, and so confirm and approve nothing that comes by it. ?: an "
+        "unknown person, so that two people or a superuser confirm."
+    )
 
     class Meta:
         model = ApiKey
@@ -72,6 +93,7 @@ class KeySerializer(ReasonedSerializer):
             "expires_at",
             "revoked_at",
             "last_used_at",
+            "accountable",
             "reason",
         ]
         read_only_fields = ["principal", "prefix", "created_at", "revoked_at", "last_used_at"]
@@ -81,6 +103,11 @@ class KeySerializer(ReasonedSerializer):
                 "default": making.default_end,
             }
         }
+
+    def get_accountable(self, key: ApiKey) -> list[str]:
+        known: dict[str, list[str]] = self.context.get("accountable", {})
+        names = known.get(key.credential)
+        return key.accountable if names is None else names
 
 
 class KeyWithText(KeySerializer):
@@ -92,7 +119,7 @@ class KeyWithText(KeySerializer):
         fields = [*KeySerializer.Meta.fields, "text"]
 
     def create(self, values: dict[str, Any]) -> ApiKey:
-        """Make the key; raise ValidationError, by field, where who asks may not."""
+        """Create the key; raise ValidationError, by field, without the permission."""
         request: Request = self.context["request"]
         groups, reason = values.pop("groups"), values.pop("reason", "")
         making.refuse(request.user, owner=values["owner"], scopes=values["scopes"], groups=groups)
@@ -114,6 +141,22 @@ class RotationSerializer(RevocationSerializer):
         max_value=_MOST_OVERLAP_HOURS,
         help_text="How long the old text still works.",
     )
+
+
+class AccountableSerializer(RevocationSerializer):
+    people = serializers.ListField(
+        child=StrictText(max_length=150),
+        min_length=1,
+        max_length=_MOST_PEOPLE,
+        help_text="User names, in place of those before. ?: an unknown person, too.",
+    )
+
+    def validate_people(self, names: list[str]) -> list[str]:
+        try:
+            accountable.found(names)
+        except accountable.NobodyNamed as error:
+            raise serializers.ValidationError(error.messages) from error
+        return names
 
 
 @extend_schema_view(
@@ -140,6 +183,14 @@ class KeyViewSet(mixins.CreateModelMixin, mixins.RetrieveModelMixin, mixins.List
         "create": "sessions_app.add_apikey",
     }
     missing = "There is no such key. GET /api/keys/ lists them."
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        page = super().paginate_queryset(queryset)
+        self._accountable = accountable.names_of_each(key.credential for key in page or ())
+        return page
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {**super().get_serializer_context(), "accountable": getattr(self, "_accountable", {})}
 
     def get_serializer_class(self) -> type[KeySerializer]:
         return KeyWithText if self.action in ("create", "rotate") else KeySerializer
@@ -173,7 +224,31 @@ class KeyViewSet(mixins.CreateModelMixin, mixins.RetrieveModelMixin, mixins.List
             ApiKey.objects.filter(pk=key.pk).revoke(reason)
         return Response(self.get_serializer(self.get_object()).data, status=status.HTTP_200_OK)
 
+    @extend_schema(
+        summary="Name who answers for a key",
+        request=AccountableSerializer,
+        responses={200: KeySerializer, 202: HeldBackSerializer},
+        description="Anybody may add people; to leave one out, an unknown one too, waits for a second person.",
+    )
+    @action(
+        detail=True,
+        methods=["post"],
+        url_path="accountable",
+        required_permission={"write": "sessions_app.change_apikey"},
+    )
+    def name_accountable(self, request: Request, prefix: str) -> Response:
+        asked = AccountableSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        with transaction.atomic():
+            key = self._locked(prefix)
+            key.accountable = asked.validated_data["people"]
+            _author, key.change_reason = attribute(key, request, asked.validated_data["reason"])
+            key.save()
+        if (waiting := key.waiting_answer()) is not None:
+            return Response(waiting, status=status.HTTP_202_ACCEPTED)
+        return Response(self.get_serializer(self.get_object()).data)
+
     def _locked(self, prefix: str) -> ApiKey:
-        """Give the key for an edit; raise Http404."""
+        """Return the key for an edit; raise Http404."""
         rows = ApiKey.objects.select_for_update(of=("self",)).select_related("owner")
         return get_object_or_404(rows, prefix=prefix)

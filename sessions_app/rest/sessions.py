@@ -1,4 +1,4 @@
-"""REST over sessions: who is connected, who was, and an end to a session."""
+"""REST over sessions: current and past ones, and ending a session."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SessionSerializer(RowSerializer[McpSession]):
 
 
 class ClosingSerializer(AskedSerializer):
-    """What can be changed of a session: it can be closed."""
+    """The only change to a session: it can be closed."""
 
     state = serializers.ChoiceField(choices=[(McpSession.State.CLOSED.value, McpSession.State.CLOSED.value)])
 
@@ -54,7 +54,7 @@ _CLOSING = {
     "required": ["state"],
     "additionalProperties": False,
 }
-"""Written out: of a serializer in a PATCH it would be told that nothing is required."""
+"""Written out: as a serializer in a PATCH, the schema would require nothing."""
 
 
 @extend_schema_view(

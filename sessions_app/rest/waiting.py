@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, serializers
 
 from sessions_app.filters import WAITING_FILTERS
+from sessions_app.history import guarding
 from sessions_app.history.models import WaitingChange
 from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
 
@@ -53,4 +55,8 @@ class WaitingChangeViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, Row
     lookup_value_regex = "[0-9]{1,18}"
     required_scope = {"read": "catalog:write"}
     required_permission = {"read": "sessions_app.view_waitingchange"}
+
+    def get_queryset(self) -> QuerySet[WaitingChange]:
+        return guarding.seen_by(self.request.user)
+
     missing = "There is no such change. GET /api/waiting-changes/ lists them."

@@ -1,4 +1,4 @@
-"""REST over workspaces: what they are, and whose groups belong to them in which role."""
+"""REST over workspaces: their names, and their groups by role."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from rest_framework.response import Response
 from sessions_app.kit.lists.filters import ListFilter, TextIs
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, WritingViewSet
 from sessions_app.models import McpWorkspace
-from sessions_app.protocol.errors import MethodNotAllowed
+from sessions_app.protocol.errors import Forbidden, MethodNotAllowed
 
 FILTERS: tuple[ListFilter, ...] = (
     TextIs(name="group", column="members__name", help_text="Workspaces whose members are of this group."),
 )
+
+_ROLES = frozenset(McpWorkspace.GUARDED_LINKS)
 
 
 def _groups(words: str) -> Named:
@@ -48,6 +50,15 @@ class WorkspaceSerializer(ReasonedSerializer):
         ]
         read_only_fields = ["created_at", "updated_at"]
 
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuse roles from keys: a directory's key would put its own group among people who read and decide."""
+        if self.context["request"].auth is not None and (given := sorted(_ROLES & attrs.keys())):
+            raise Forbidden(
+                f"A key gives nobody a role in a workspace. Leave out {' and '.join(given)}, or log in to set them."
+            )
+        attrs = super().validate(attrs)
+        return attrs
+
     def update(self, instance: Any, validated_data: dict[str, object]) -> Any:
         if validated_data.get("slug", instance.slug) != instance.slug:
             words = "A workspace keeps its name: calls on record have it. Make another one."
@@ -77,6 +88,7 @@ class WorkspaceViewSet(mixins.CreateModelMixin, WritingViewSet[Any]):
         "create": "sessions_app.add_mcpworkspace",
         "write": "sessions_app.change_mcpworkspace",
     }
+    holds_back = True
     missing = "There is no such workspace. GET /api/workspaces/ lists them."
 
     def perform_create(self, serializer: Any) -> None:

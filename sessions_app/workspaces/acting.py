@@ -1,7 +1,7 @@
 """In which workspace a person acts: chosen for a login, looked at with each request, and left at its end.
 
-A person with no right in the whole hub always acts in a workspace; others may choose one. Then every query is narrowed
-to it (`scope`), and pages and resources that do not say that they know workspaces are refused.
+A person with no right in the whole hub always acts in a workspace; others may choose one. Then every query is
+narrowed to it (`scope`), and pages and resources that do not declare support for workspaces are refused.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Acting:
 
 
 def acting_of(user: Any) -> Acting | None:
-    """Give in which workspace a person of this request acts; None: in the whole hub."""
+    """Return in which workspace a person of this request acts; None: in the whole hub."""
     return getattr(user, "acting", None)
 
 
 def find(request: HttpRequest) -> Acting | None:
-    """Give in which workspace a request acts, by what its login chose and what its person may do now."""
+    """Return the workspace of a request, by its login's choice and the person's current rights."""
     user = request.user
     if not user.is_authenticated or not user.is_active:
         return None
@@ -87,7 +87,7 @@ def _enter(request: HttpRequest) -> None:
     request.user.acting = acting  # type: ignore[union-attr]
     scope.narrow(acting.scope)
     if request.path_info.startswith("/admin/") and not _is_open(request):
-        words = _t("This page is about the whole hub, and you act in the workspace %(workspace)s.")
+        words = _t("This page covers the whole hub, and you are in the workspace %(workspace)s.")
         raise OutsideWorkspace(words % {"workspace": acting.workspace})
 
 
@@ -100,7 +100,7 @@ def _is_open(request: HttpRequest) -> bool:
 
 @sync_and_async_middleware
 def in_workspace(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Middleware: a request sees and changes what belongs to the workspace in which its person acts."""
+    """Middleware: a request sees and changes rows of its person's current workspace."""
     if iscoroutinefunction(get_response):
 
         async def serve_async(request: HttpRequest) -> HttpResponseBase:

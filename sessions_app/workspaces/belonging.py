@@ -1,4 +1,4 @@
-"""To whom what belongs to a workspace is shown: plain values, which the snapshots of every worker hold."""
+"""Visibility of a workspace's rows: plain values, held in the snapshots of every worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROLES: Final = ("members", "auditors", "operators")
 
 
 class MaybeMember(Protocol):
-    """What of a caller decides whether it belongs to a workspace."""
+    """A caller's attributes that decide membership in a workspace."""
 
     @property
     def workspace(self) -> int | None: ...
@@ -31,13 +31,16 @@ class Workspace:
     """Whoever is in one of these belongs to it, whatever the role."""
 
     def has(self, caller: MaybeMember) -> bool:
-        """Whether the caller sees what belongs to it. One that came by a workspace, with its key or at its address,
-        sees that one alone."""
+        """Return whether the caller sees its rows. One that came by a workspace, with its key or at its address, sees
+        that one alone.
+        """
         if caller.workspace is not None:
             return caller.workspace == self.key
         return caller.sees_everything or not self.groups.isdisjoint(caller.groups)
 
 
 def owner_of(key: int | None, workspaces: Callable[[], Mapping[int, Workspace]]) -> Workspace | None:
-    """Give the workspace that a row names; None where it belongs to none. One made since they were read has nobody."""
+    """Return the workspace that a row names; None where it belongs to none. One made since they were read has
+    nobody.
+    """
     return None if key is None else workspaces().get(key) or Workspace(key, "", frozenset())

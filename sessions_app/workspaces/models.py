@@ -1,4 +1,4 @@
-"""WHO shares what: workspaces, and the groups of people that belong to them."""
+"""Sharing: workspaces, and their groups of people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.history.recording import RecordedModel
+from sessions_app.history.guarding import GuardedModel
 from sessions_app.workspaces.belonging import ROLES, Workspace
 
 SLUG = r"^[a-z0-9][a-z0-9-]{0,31}\Z"
@@ -21,43 +21,49 @@ MOST_WORKSPACES = 500
 """Of a hub. Each is kept by every worker."""
 
 
-class McpWorkspace(RecordedModel):
-    """A team. Its people are those of the groups that are named here; what it owns names it."""
+class McpWorkspace(GuardedModel):
+    """A team. Its people are those of the groups named here; its rows name it."""
 
     RECORDED_AS = "workspace"
     UNRECORDED: ClassVar[tuple[str, ...]] = ()
+    GUARDED_LINKS = ("auditors", "operators")
+    """Their people read bodies, and decide about calls that wait."""
 
     slug = models.CharField(
         _("name"),
         max_length=32,
         unique=True,
-        validators=[RegexValidator(SLUG, _("1 to 32 small letters, digits and -, beginning with a letter or digit."))],
-        help_text=_("A part of its address, /w/NAME/mcp, and in the record of its calls. It stays."),
+        validators=[
+            RegexValidator(SLUG, _("1 to 32 lowercase letters, digits and -, beginning with a letter or digit."))
+        ],
+        help_text=_("Part of the workspace's address, /w/NAME/mcp, and of its call records. It can't be changed."),
     )
     title = models.CharField(_("title"), max_length=200, blank=True)
-    description = models.TextField(_("description"), blank=True, help_text=_("What the team does with it."))
+    description = models.TextField(_("description"), blank=True, help_text=_("The team's purpose for it."))
     members = models.ManyToManyField(
         Group,
         verbose_name=_("members"),
         blank=True,
         related_name="+",
-        help_text=_("Groups whose people call its tools."),
+        help_text=_("Members of these groups call its tools."),
     )
     auditors = models.ManyToManyField(
         Group,
         verbose_name=_("auditors"),
         blank=True,
         related_name="+",
-        help_text=_("Groups whose people also read its calls, with arguments and results."),
+        help_text=_("Members of these groups also read its calls, with arguments and results."),
     )
     operators = models.ManyToManyField(
         Group,
         verbose_name=_("operators"),
         blank=True,
         related_name="+",
-        help_text=_("Groups whose people also keep its toolsets, rules and keys, and decide its calls that wait."),
+        help_text=_(
+            "Members of these groups also manage its toolsets, rules and keys, and decide about waiting calls."
+        ),
     )
-    created_at = models.DateTimeField(_("made"), default=timezone.now, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     class Meta:
@@ -71,12 +77,12 @@ class McpWorkspace(RecordedModel):
 
     def clean(self) -> None:
         if self._state.adding and type(self)._default_manager.count() >= MOST_WORKSPACES:
-            words = _t("The hub has %(most)d workspaces, the most there may be.") % {"most": MOST_WORKSPACES}
+            words = _t("The hub has %(most)d workspaces, the maximum.") % {"most": MOST_WORKSPACES}
             raise ValidationError({"slug": words})
 
     def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
         # Calls on record name it: whoever made another of this name would read them.
-        raise ValidationError(_t("A workspace is not deleted: its calls are on record. Take its groups away."))
+        raise ValidationError(_t("A workspace can't be deleted: its calls are on record. Remove its groups instead."))
 
     @property
     def path(self) -> str:
@@ -89,13 +95,19 @@ for _role in ROLES:
 
 
 def keys_of(groups: Any) -> models.QuerySet[McpWorkspace, int]:
-    """Give the keys of the workspaces that people of any of these groups belong to, for a condition."""
+    """Return the keys of the workspaces that people of any of these groups belong to, for a condition."""
     within = Q(members__in=groups) | Q(auditors__in=groups) | Q(operators__in=groups)
     return McpWorkspace._default_manager.filter(within).order_by().values_list("pk", flat=True)
 
 
+def open_to(groups: Any, relation: str = "") -> Q:
+    """Return the condition of visibility for members of these groups: by the groups, and by the workspace of a row."""
+    reserved = Q(**{f"{relation}groups": None}) | Q(**{f"{relation}groups__in": groups})
+    return reserved & (Q(**{f"{relation}workspace": None}) | Q(**{f"{relation}workspace__in": keys_of(groups)}))
+
+
 def read_workspaces() -> dict[int, Workspace]:
-    """Give the workspaces with their people's groups, by key."""
+    """Return the workspaces with their people's groups, by key."""
     groups: dict[int, set[int]] = {}
     for role in ROLES:
         through = getattr(McpWorkspace, role).through

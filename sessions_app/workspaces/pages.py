@@ -1,4 +1,4 @@
-"""Pages of tables of which a part may belong to a workspace: what they show to who acts in one."""
+"""Pages of tables that are partly owned by workspaces: their content within one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sessions_app.kit.admin.filters import controls
 from sessions_app.workspaces import acting, scope
 
 _OF_THE_HUB = frozenset({"workspace", "groups"})
-"""Fields by which operators of the hub say who sees a row. In a workspace its people do."""
+"""Fields that define visibility, for operators of the hub. In a workspace its people do."""
 
 
 _NAMES_OTHERS = frozenset({"group", "groups", "service"})
@@ -20,7 +20,7 @@ _NAMES_OTHERS = frozenset({"group", "groups", "service"})
 
 
 class WorkspacePages(HubAdmin):
-    """Pages that are open in a workspace, without what leads out of it."""
+    """Pages available in a workspace, without links that lead out of it."""
 
     workspace_pages: tuple[str, ...] = ("changelist", "change")
     """The pages of the table that are, by the last word of their names."""
@@ -49,7 +49,7 @@ class WorkspacePages(HubAdmin):
         return fields if scope.current() is None else _within(fields)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Show who may not move rows to which workspace a row belongs."""
+        """Show a row's workspace to people who may not move rows."""
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
         is_edit = request.resolver_match is not None and "object_id" in request.resolver_match.kwargs
         if field is not None and db_field.name == "workspace" and is_edit:

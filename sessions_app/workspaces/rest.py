@@ -7,7 +7,7 @@ from sessions_app.workspaces.models import McpWorkspace
 
 
 def workspace_field() -> Named:
-    """Give the member `workspace` of a row that operators give to a workspace."""
+    """Return the member `workspace` of a row that operators give to a workspace."""
     return Named(
         slug_field="slug",
         queryset=McpWorkspace._default_manager.all(),

@@ -1,4 +1,4 @@
-"""What people may do in a workspace: its roles, as permissions that hold for its rows alone."""
+"""Rights in a workspace: its roles, as permissions for its rows alone."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ RIGHTS: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""Role -> permissions. What reaches out of the hub, connections and tools, stays with the hub's operators."""
+"""Role -> permissions. Rights that reach out of the hub, over connections and tools, stay with the hub's operators."""
 
 
 def rights_in(user: User | AnonymousUser, workspace: int) -> frozenset[str]:
-    """Give what a person may do in a workspace. Asks the database."""
+    """Return the rights of a person in a workspace. Asks the database."""
     if user.pk is None:
         return frozenset()
     found: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ def rights_in(user: User | AnonymousUser, workspace: int) -> frozenset[str]:
 
 
 def open_to(user: User | AnonymousUser) -> list[McpWorkspace]:
-    """Give the workspaces whose pages a person may open, by name."""
+    """Return the workspaces with pages that a person may open, by name."""
     if user.pk is None:
         return []
     conditions = [Q(**{f"{role}__user": user.pk}) for role, rights in RIGHTS.items() if rights]
@@ -64,5 +64,7 @@ def open_to(user: User | AnonymousUser) -> list[McpWorkspace]:
 
 
 def opens_console(user: Any) -> bool:
-    """Whether a person may open the console: the whole of it, or in a workspace. Asks the database for others."""
+    """Return whether a person may open the console: the whole of it, or in a workspace. Asks the database for
+    others.
+    """
     return bool(user.is_staff or open_to(user))

@@ -1,7 +1,8 @@
 """The one query scope: while somebody acts in a workspace, models that belong to workspaces show its rows alone.
 
-It stands in the query sets themselves, so that a page or a resource that forgets to filter leaks nothing. Nothing is
-narrowed where nobody acts in a workspace: in commands, in calls of tools, in what the hub does by itself.
+It stands in the query sets themselves, so that a page, a resource or a tool that forgets to filter leaks nothing.
+Code that runs for a caller in a workspace acts in it, functions of tools, resources and prompts included. Nothing is
+narrowed outside workspaces: in commands, and in the hub's own work.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
+from django.apps import apps
 from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Cast
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
@@ -33,6 +36,24 @@ class Scope:
     slug: str
 
 
+NOWHERE = Scope(0, "")
+"""The scope of a person who left a workspace: no row belongs to it."""
+
+
+class ComesBy(Protocol):
+    """A caller's attributes that decide the reads of its code."""
+
+    @property
+    def workspace(self) -> int | None: ...
+    @property
+    def workspace_slug(self) -> str | None: ...
+
+
+def of_caller(caller: ComesBy) -> Scope | None:
+    """Return the workspace that a caller came by, with its key or at its address; None for one of the whole hub."""
+    return None if caller.workspace is None else Scope(caller.workspace, caller.workspace_slug or "")
+
+
 _scope: ContextVar[Scope | None] = ContextVar("workspace in which the request acts", default=None)
 
 
@@ -42,7 +63,7 @@ def current() -> Scope | None:
 
 @contextmanager
 def acting_in(scope: Scope | None) -> Iterator[None]:
-    """Narrow what is read and written inside to one workspace; None: to nothing, the whole hub."""
+    """Narrow reads and writes inside to one workspace; None: to nothing, the whole hub."""
     token = _scope.set(scope)
     try:
         yield
@@ -51,12 +72,12 @@ def acting_in(scope: Scope | None) -> Iterator[None]:
 
 
 def narrow(scope: Scope) -> None:
-    """Narrow the rest of a request whose key was found inside of the view. Whoever serves it enters `acting_in`."""
+    """Narrow the rest of a request whose key was looked up inside the view. Whoever serves it enters `acting_in`."""
     _scope.set(scope)
 
 
 def whole_hub() -> Any:
-    """Give what lets the code inside see all rows: a name must be one in the whole hub."""
+    """Return a context in which code sees all rows: a name must be unique in the whole hub."""
     return acting_in(None)
 
 
@@ -87,7 +108,7 @@ class OwnedQuerySet(models.QuerySet[_Row]):
     delete.queryset_only = True  # type: ignore[attr-defined]
 
     def _own(self) -> models.QuerySet[_Row]:
-        """Leave out what is everybody's: who acts in a workspace reads it and changes nothing of it."""
+        """Exclude shared rows: within a workspace they can be read but not changed."""
         scope = _scope.get()
         if scope is None or not issubclass(self.model, InWorkspace) or self.query.is_sliced:
             return self
@@ -95,10 +116,10 @@ class OwnedQuerySet(models.QuerySet[_Row]):
 
 
 class InWorkspace(models.Model):
-    """What belongs to a workspace, or to none. A model says by which of its columns."""
+    """Rows of a workspace, or of none. A model names the column."""
 
     IS_SHARED: ClassVar[bool] = False
-    """Whoever acts in a workspace reads what belongs to none, too."""
+    """Within a workspace, unassigned rows are readable, too."""
 
     class Meta:
         abstract = True
@@ -113,7 +134,7 @@ class InWorkspace(models.Model):
 
 
 class OwnedModel(InWorkspace):
-    """A row that operators give to a workspace. What is made in a workspace belongs to it."""
+    """A row that operators give to a workspace. Rows created in a workspace belong to it."""
 
     workspace = models.ForeignKey(
         "sessions_app.McpWorkspace",
@@ -122,7 +143,7 @@ class OwnedModel(InWorkspace):
         blank=True,
         related_name="+",
         verbose_name=_("workspace"),
-        help_text=_("Whose it is. Empty: everybody's."),
+        help_text=_("The workspace it belongs to. Leave blank to share it with everybody."),
     )
     workspace_id: int | None
     _kept_in: Any = ...
@@ -147,7 +168,7 @@ class OwnedModel(InWorkspace):
         if scope is not None and self._state.adding and self.workspace_id is None:
             self.workspace_id = scope.workspace
         self._refuse_strange(scope)
-        self._refuse_move()
+        self.refuse_move()
         super().save(*args, **kwargs)
         self._kept_in = self.workspace_id
 
@@ -163,27 +184,30 @@ class OwnedModel(InWorkspace):
         with whole_hub():
             super().validate_constraints(exclude)
 
-    def _refuse_move(self) -> None:
-        """A row that moves is shown to others than before: who may say who belongs to a workspace may move it."""
+    def refuse_move(self) -> None:
+        """Moving a row changes its visibility: only people who may assign workspaces may do it."""
         if self._state.adding or self._kept_in in (..., self.workspace_id):
             return
         user = source.current().user
         if user is not None and not user.has_perm(MOVES):
             raise PermissionDenied(
-                _t("Only who may change workspaces moves %(row)s into one, or out of it. Ask the hub's operator.")
+                _t(
+                    "To move %(row)s into or out of a workspace, you need the permission to change "
+                    "workspaces. Ask the hub's operator."
+                )
                 % {"row": self}
             )
 
     def _refuse_strange(self, scope: Scope | None) -> None:
         if scope is not None and self.workspace_id != scope.workspace:
             raise PermissionDenied(
-                _t("%(row)s does not belong to the workspace %(workspace)s, in which you act. Ask the hub's operator.")
+                _t("%(row)s doesn't belong to %(workspace)s, the workspace you are in. Ask the hub's operator.")
                 % {"row": self, "workspace": scope.slug}
             )
 
 
 class RecordedInWorkspace(InWorkspace):
-    """A row of what happened, which keeps the name of the workspace, whatever becomes of that."""
+    """A record of an event, which keeps the name of the workspace, whatever happens to that."""
 
     class Meta:
         abstract = True
@@ -191,3 +215,23 @@ class RecordedInWorkspace(InWorkspace):
     @classmethod
     def owned_in(cls, scope: Scope) -> Q:
         return Q(workspace=scope.slug)
+
+
+class AboutRows(InWorkspace):
+    """A row about another one, which it names by `subject_model` and `subject_id`: it is seen with that one.
+
+    Events about deleted rows are visible only in the whole hub.
+    """
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def owned_in(cls, scope: Scope) -> Q:
+        about = Q(pk__in=())
+        for model in apps.get_models():
+            if issubclass(model, OwnedModel):
+                rows = model._base_manager.filter(workspace=scope.workspace).order_by()
+                keys = rows.annotate(named=Cast("pk", models.CharField())).values("named")
+                about |= Q(subject_model=model._meta.label_lower, subject_id__in=keys)
+        return about

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,13 +16,14 @@ import pytest
 
 from tests import template
 from tests.browser.operating import log_in
+from tests.servers import free_port
+from tests.waiting import PATIENCE_SECONDS
 
 playwright = pytest.importorskip("playwright.sync_api")
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-DEADLINE_SECONDS = 60
-playwright.expect.set_options(timeout=DEADLINE_SECONDS * 1000)  # a machine that runs many browsers is slow
+playwright.expect.set_options(timeout=PATIENCE_SECONDS * 1000)  # a machine that runs many browsers is slow
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +50,7 @@ def address(program: str, tmp_path_factory: pytest.TempPathFactory, request: pyt
     template.copy_to(data / "hub.sqlite3")
     seed = [sys.executable, "manage.py", "shell", "--verbosity", "0", "-c", request.module.SEED]
     subprocess.run(seed, cwd=ROOT, env=variables, check=True, timeout=300)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", "uvicorn", "mcphub.asgi:application", "--port", str(port), "--log-level", "warning"],
         cwd=ROOT,
@@ -63,14 +61,14 @@ def address(program: str, tmp_path_factory: pytest.TempPathFactory, request: pyt
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(timeout=DEADLINE_SECONDS)
+        server.wait(timeout=PATIENCE_SECONDS)
 
 
 def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            urllib.request.urlopen(url, timeout=5).close()
+            urllib.request.urlopen(url, timeout=PATIENCE_SECONDS).close()
             return
         except OSError:
             assert server.poll() is None, "the server ended"
@@ -93,12 +91,17 @@ _TELL = """addEventListener("securitypolicyviolation", (event) => console.error(
     `${event.sample} at ${location.pathname}`))"""
 
 
+def patient(context: Any) -> Any:
+    """Return the browser's context, which waits as long as a busy machine may need."""
+    context.set_default_timeout(PATIENCE_SECONDS * 1000)
+    return context
+
+
 @contextlib.contextmanager
 def watched(chromium: Any, address: str, **options: Any) -> Iterator[Any]:
     """A page of a browser's own memory; fails at its end where anything untoward was seen."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 900}, base_url=address, **options)
+    context = patient(chromium.new_context(viewport={"width": 1280, "height": 900}, base_url=address, **options))
     context.add_init_script(_TELL)
-    context.set_default_timeout(DEADLINE_SECONDS * 1000)
     page = context.new_page()
     seen: list[str] = []
     page.on("pageerror", lambda error: seen.append(f"script error: {error}"))

@@ -1,4 +1,4 @@
-"""What the pictures of docs/operators.md show: tools, offers, approvals, keys and calls of a hub in use."""
+"""What the pictures of docs/operate/console.md show: tools, offers, approvals, keys and calls of a hub in use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from invocations.approvals.models import McpApproval
-from mcphub.login.models import LoginProvider
+from mcphub.features.login.models import LoginProvider
 from sessions_app.models import ApiKey
 from tests.rigs import seeding
 from tests.tools_catalog.proposals import definition, offer
@@ -127,7 +127,7 @@ PROVIDERS: dict[str, dict[str, str]] = {
         "groups_claim": "groups",
     },
 }
-"""The recipes of docs/access.md, filled in."""
+"""The recipes of docs/secure/access.md, filled in."""
 
 
 def _providers() -> None:

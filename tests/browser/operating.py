@@ -26,7 +26,7 @@ def open_tool(page: Any, name: str) -> None:
 
 
 def lists_on_the_map(page: Any) -> list[str]:
-    """Give the paths of all pages that the side bar and the tabs of its areas lead to."""
+    """Return the paths of all pages that the side bar and the tabs of its areas lead to."""
     page.goto("/admin/")
     found: list[str] = []
     for area in page.evaluate("[...document.querySelectorAll('#nav-sidebar ol a')].map((link) => link.pathname)"):

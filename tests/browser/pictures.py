@@ -1,7 +1,7 @@
 """Make the pictures of the documents, by a browser that goes through a hub as an operator does.
 
-Those of docs/operators.md come from a hub with two days of calls; those of docs/tutorial.md from a hub where the
-tutorial's own commands ran.
+Those of docs/operate/console.md come from a hub with two days of calls, those of docs/start/tutorial.md from one where
+the tutorial's own commands ran.
 
     python -m tests.browser.pictures [--folder docs/pictures] [--only NAME]...
 
@@ -143,7 +143,7 @@ def tutorial_hub(folder: Path) -> Iterator[Hub]:
             reader.run("call find_book")
             reader.run("curl -s -X POST")
             reader.run("call post_postage '{\"grams\": 2500}'    # an error")
-            until(lambda: hub.operate(operations.count, OFFER) == 1, 60)
+            until(lambda: hub.operate(operations.count, OFFER) == 1)
             yield hub
         finally:
             upstream.kill()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import patient
 from tests.servers import Hub, until
 from tests.upstreams import accounts
 from tests.upstreams.conftest import Peer
@@ -14,7 +15,6 @@ from tests.wire.signing_in import Client, Person
 from tests.wire.speech import LEGACY, META, Speaker
 
 PASSWORD = "a long password"
-SECONDS = 60
 
 
 def give_password(name: str) -> None:
@@ -40,7 +40,7 @@ def hub(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]
 
 @pytest.fixture
 def token_of(hub: Hub) -> Callable[[str], str]:
-    """Give the token of a new person's client."""
+    """Return the token of a new person's client."""
 
     def made(name: str) -> str:
         with Client(hub) as client, Person(hub, name) as person:
@@ -53,7 +53,7 @@ def token_of(hub: Hub) -> Callable[[str], str]:
 
 @pytest.fixture
 def page(chromium: Any) -> Iterator[Any]:
-    context = chromium.new_context()
+    context = patient(chromium.new_context())
     blocked: list[str] = []
     page = context.new_page()
     page.on("console", lambda said: blocked.append(said.text) if "Content Security Policy" in said.text else None)
@@ -70,13 +70,13 @@ def connects(page: Any, address: str, name: str, subject: str) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Connect your account at own?")).to_be_visible(timeout=SECONDS * 1000)
+    expect(page.get_by_role("heading", name="Connect your account at own?")).to_be_visible()
     expect(page.get_by_text(f"You are logged in as {name}.")).to_be_visible()
     button = page.get_by_role("button", name="Sign in there")
     button.focus()
     page.keyboard.press("Enter")
     page.get_by_role("link", name=f"I am {subject}").click()
-    expect(page.get_by_role("heading", name="The account at own is connected")).to_be_visible(timeout=SECONDS * 1000)
+    expect(page.get_by_role("heading", name="The account at own is connected")).to_be_visible()
     assert "code=" not in page.url
 
 

@@ -40,7 +40,7 @@ def test_a_tool_is_tried_and_its_call_read(page: Any) -> None:
     answer = page.get_by_role("status")
     expect(answer).to_contain_text("OK")
     expect(answer).to_contain_text("<img src=x onerror=alert(1)> hello")
-    page.get_by_role("link", name="The call on record").click()
+    page.get_by_role("link", name="See the recorded call").click()
     expect(page.locator("body")).to_contain_text("Admin")
     expect(page.locator(".hub-json").first).to_contain_text("<img src=x onerror=alert(1)> hello")
 
@@ -61,7 +61,7 @@ def test_the_schema_editor_keeps_the_text_and_errors_stand_beside_it(page: Any) 
     page.keyboard.press("Control+A")
     page.keyboard.insert_text('{"type": "object", "properties": {"z": {}, "10": {}, "text": {"type": "string"}}, oops')
     page.get_by_role("button", name="Save and continue editing").click()
-    expect(page.get_by_text(re.compile("Mend the JSON"))).to_be_visible()
+    expect(page.get_by_text(re.compile("Correct the JSON"))).to_be_visible()
     editor = page.locator(".hub-json-mount .cm-content").first
     expect(editor).to_contain_text("oops")
     editor.click()
@@ -107,7 +107,7 @@ def test_a_key_is_shown_once_with_client_configurations(page: Any) -> None:
     key = page.locator("#hub-key").inner_text()
     assert key.startswith("mcph_")
     expect(page.get_by_text("VS Code").first).to_be_visible()
-    page.get_by_role("link", name="I have copied the key").click()
+    page.get_by_role("link", name="I copied the key").click()
     assert key not in page.content()
 
 
@@ -141,9 +141,9 @@ def test_the_list_of_calls_is_followed_live_and_pauses_under_the_pointer(page: A
     patient = {"timeout": 60_000}
     _call_echo(page.context, "before")
     page.goto("/admin/invocations/mcptoolinvocation/")
-    page.get_by_role("button", name="Follow live").click()
+    page.get_by_role("button", name="Live view").click()
     state = page.locator("[data-live=state]")
-    expect(state).to_contain_text("Following live", **patient)
+    expect(state).to_contain_text("Live", **patient)
     rows = page.locator("#result_list > tbody")
     shown = rows.count()
     _call_echo(page.context, "while it is followed")
@@ -157,5 +157,5 @@ def test_the_list_of_calls_is_followed_live_and_pauses_under_the_pointer(page: A
     page.bring_to_front()
     page.mouse.move(5, 5)
     expect(rows).to_have_count(shown + 2, **patient)
-    page.get_by_role("button", name="Stop following").click()
+    page.get_by_role("button", name="Stop live view").click()
     expect(state).to_be_hidden()

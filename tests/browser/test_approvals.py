@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -36,11 +37,11 @@ def test_calls_are_decided_by_keyboard(page: Any) -> None:
     page.goto(f"{INBOX}?state=pending")
     rows = page.locator("#result_list > tbody")
     expect(rows).to_have_count(3)
-    expect(rows.first).to_contain_text("1 hour, 59 minutes left")
+    expect(rows.first).to_contain_text(re.compile(r"1\s+hour, \d+\s+minutes left"))
     expect(rows.last).to_contain_text("0/2")
     look(page, "approvals-inbox")
     page.keyboard.press("?")
-    expect(page.locator("#hub-keys")).to_contain_text("What waits, selected or in focus")
+    expect(page.locator("#hub-keys")).to_contain_text("Waiting items, selected or focused")
     page.keyboard.press("Escape")
     page.keyboard.press("a")  # no row has the focus: nothing happens
     page.keyboard.press("j")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
+
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 
@@ -39,7 +41,7 @@ def shell(text: str, address: str) -> str:
         ["sh", "-c", text.replace("http://127.0.0.1:8000", address)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=True,
     ).stdout
 
@@ -55,13 +57,13 @@ def test_a_client_is_connected_and_its_first_call_arrives(page: Any, address: st
 
     shell(text.inner_text(), address)  # pasted as it is
     arrived = page.locator("[data-connect=list] li")
-    expect(arrived.first).to_contain_text("The placeholder came instead of a key", **PATIENT)
-    page.get_by_label("Or paste a key").fill("mcph_00000000_pasted")
+    expect(arrived.first).to_contain_text("The request contained the placeholder", **PATIENT)
+    page.get_by_label("Or paste an existing key").fill("mcph_00000000_pasted")
     expect(text).to_contain_text("Bearer mcph_00000000_pasted")
     picture(page, "refused")
 
-    page.get_by_label("Who or what holds it").fill("laptop")
-    page.get_by_role("button", name="Make a key").click()
+    page.get_by_label("Key name (who or what will use it)").fill("laptop")
+    page.get_by_role("button", name="Create key").click()
     key = page.locator("#hub-key").inner_text()
     expect(text).to_be_visible()
     expect(text).to_contain_text(f"Bearer {key}")
@@ -73,7 +75,7 @@ def test_a_client_is_connected_and_its_first_call_arrives(page: Any, address: st
     page.emulate_media(color_scheme="dark")
     picture(page, "arrived-dark")
     with page.expect_popup() as opened:
-        arrived.filter(has_text="add").get_by_role("link", name="The call on record").click()
+        arrived.filter(has_text="add").get_by_role("link", name="See the recorded call").click()
     expect(opened.value.locator("body")).to_contain_text("laptop")
     page.get_by_role("link", name="hide the key").click()
     expect(page.locator("[data-snippet=curl] pre")).to_contain_text("Bearer YOUR-KEY")
@@ -84,4 +86,4 @@ def test_a_client_at_a_wrong_address_is_seen(page: Any, address: str) -> None:
     page.goto("/connect?client=curl")
     expect(page.locator("[data-connect=state]")).to_contain_text("Waiting for the first call", **PATIENT)
     shell(page.locator("[data-snippet=curl] pre").inner_text().replace("/mcp ", "/nowhere "), address)
-    expect(page.locator("[data-connect=list]")).to_contain_text("Nothing is served there", **PATIENT)
+    expect(page.locator("[data-connect=list]")).to_contain_text("Nothing exists at this address", **PATIENT)

@@ -27,7 +27,7 @@ from django.utils import timezone
 from invocations.approvals.models import McpApproval
 from invocations.chain.models import AuditHold
 from invocations.models import McpQuota, McpRedactionRule
-from mcphub.chat.models import ChatMessage, ChatSession, Query
+from mcphub.features.chat.models import ChatMessage, ChatSession, Query
 from sessions_app.models import ApiKey
 from sessions_app.models.lists import SavedView
 from sessions_app.workspaces.models import McpWorkspace
@@ -118,7 +118,7 @@ SERIOUS = ("serious", "critical")
 
 
 def places(page: Any) -> list[str]:
-    """Give the pages that the map leads to, and those that these lead to: a row of each list and a new one."""
+    """Return the pages that the map leads to, and those that these lead to: a row of each list and a new one."""
     lists = [link for link in lists_on_the_map(page) if re.fullmatch(r"/admin/\w+/\w+/", link)]
     more = []
     for link in lists:

@@ -52,7 +52,7 @@ def test_a_guardrail_is_written_and_what_is_wrong_stands_at_its_field(page: Any)
 def test_the_list_says_in_how_many_calls_each_acted(page: Any) -> None:
     page.goto(GUARDRAILS)
     expect(page.locator("#result_list")).to_contain_text("acted in 3")
-    expect(page.locator("#result_list")).to_contain_text("watches only")
+    expect(page.locator("#result_list")).to_contain_text("log only")
     look(page, "guardrail-list")
 
 
@@ -71,14 +71,14 @@ def test_detectors_are_tried_by_the_keyboard_and_show_what_would_be_left(page: A
     look(page, "guardrail-try")
     page.fill("[name=text]", "nothing of note")
     press(page, "Show")
-    expect(page.get_by_role("status")).to_contain_text("Nothing was found")
+    expect(page.get_by_role("status")).to_contain_text("Nothing found")
 
 
 def test_an_offer_with_hidden_orders_warns_whoever_decides(page: Any) -> None:
     page.goto("/admin/tools_catalog/mcpupstreamtool/")
-    expect(page.locator("#result_list")).to_contain_text("Look closely: markup 1, secrecy 1, tool_steering 1")
+    expect(page.locator("#result_list")).to_contain_text("Review carefully: markup 1, secrecy 1, tool_steering 1")
     page.get_by_role("link", name="add", exact=True).first.click()
-    expect(page.get_by_role("alert")).to_contain_text("what models should not read")
+    expect(page.get_by_role("alert")).to_contain_text("text that models should not read")
     look(page, "guardrail-offer")
 
 

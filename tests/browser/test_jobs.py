@@ -1,4 +1,4 @@
-"""What operators want most takes no more clicks and keys than docs/operators.md says."""
+"""What operators want most takes no more clicks and keys than each job allows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser import jobs
+from tests.browser.conftest import patient
 from tests.browser.operating import PASSWORD, log_in
 from tests.servers import Hub
 
@@ -20,9 +21,10 @@ def page(program: str, chromium: Any, tmp_path_factory: pytest.TempPathFactory) 
     with Hub(tmp_path_factory.mktemp("hub"), packs=["starter"]) as hub:
         hub.operate(content.fill, PASSWORD)
         hub.operate(content.offer_changes, jobs.DIFFERENCES)
-        context = chromium.new_context(base_url=hub.url, locale="en-GB", viewport={"width": 1280, "height": 800})
+        context = patient(
+            chromium.new_context(base_url=hub.url, locale="en-GB", viewport={"width": 1280, "height": 800})
+        )
         page = context.new_page()
-        page.set_default_timeout(60_000)
         log_in(page)
         yield page
         context.close()

@@ -101,7 +101,7 @@ def test_keys_and_values_are_completed_and_chips_take_them_out(page: Any) -> Non
     box.press("Enter")
     expect(rows(page)).to_have_count(6)
     is_fit(page, "search", page.locator("#hub-histogram canvas"))
-    page.get_by_role("link", name="Take out tool is not add").click()
+    page.get_by_role("link", name="Remove tool is not add").click()
     expect(rows(page)).to_have_count(7)
     page.get_by_text("As a table").click()
     page.locator("#hub-histogram td a").last.click()
@@ -114,15 +114,15 @@ def test_a_wrong_key_or_value_is_said_at_the_line_with_what_may_stand_there(page
     box = page.get_by_role("combobox", name="Search")
     expect(box).to_have_attribute("aria-invalid", "true")
     problems = page.get_by_role("alert")
-    expect(problems).to_contain_text("It takes: ok, error.")
-    expect(problems).to_contain_text("There is no key “colour”.")
+    expect(problems).to_contain_text("Accepted values: ok, error.")
+    expect(problems).to_contain_text("Unknown key “colour”.")
     expect(rows(page)).to_have_count(0)
     is_fit(page, "search-problem", problems)
 
 
 def test_errors_in_groups_are_resolved_and_lead_to_their_calls(page: Any) -> None:
     page.goto(CALLS)
-    page.get_by_role("link", name="Errors in groups").click()
+    page.get_by_role("link", name="Grouped errors").click()
     group = rows(page).filter(has_text="order")  # beside what the hub groups by itself
     expect(group).to_have_count(1)
     is_fit(page, "errors", group)
@@ -131,7 +131,7 @@ def test_errors_in_groups_are_resolved_and_lead_to_their_calls(page: Any) -> Non
     page.get_by_role("link", name="Resolve").click()
     page.get_by_role("button", name="Resolve").click()
     expect(page.locator("#errorgroup_form")).to_contain_text("Resolved")
-    page.get_by_role("link", name="Calls of this tool with this code").click()
+    page.get_by_role("link", name="Calls of this tool with this error code").click()
     expect(page.get_by_role("combobox", name="Search")).to_have_value("tool:order code:execution_error")
 
 
@@ -142,9 +142,9 @@ def test_a_call_tells_its_steps_and_its_json_is_searched_and_folded(page: Any) -
     error = page.get_by_role("group", name="Error", exact=True)
     error.get_by_label("Search within Error").fill("message")
     expect(error.locator(".hub-tree-here")).to_be_visible()
-    error.get_by_role("button", name="Fold all", exact=True).click()
+    error.get_by_role("button", name="Collapse all", exact=True).click()
     expect(error.locator(".hub-tree-key").first).to_be_hidden()
-    error.get_by_role("button", name="Unfold all").click()
+    error.get_by_role("button", name="Expand all").click()
     expect(error.locator(".hub-tree-key").first).to_be_visible()
 
 
@@ -154,7 +154,7 @@ def test_columns_are_chosen_and_a_view_is_saved_renamed_and_deleted(page: Any) -
     page.locator("summary", has_text="Columns").click()
     page.get_by_role("checkbox", name="Transport").uncheck()
     page.get_by_role("checkbox", name="Size").check()
-    page.get_by_role("button", name="Show these").click()
+    page.get_by_role("button", name="Apply").click()
     heads = page.locator("#result_list thead")
     expect(heads).to_contain_text("Size")
     expect(heads).not_to_contain_text("Transport")
@@ -183,7 +183,7 @@ def test_columns_are_chosen_and_a_view_is_saved_renamed_and_deleted(page: Any) -
     page.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("navigation", name="Saved views")).to_have_count(0)
     page.locator("summary", has_text="Columns").click()
-    page.get_by_role("button", name="The usual ones").click()
+    page.get_by_role("button", name="Reset to default").click()
     expect(heads).to_contain_text("Transport")
 
 
@@ -256,7 +256,7 @@ def test_times_are_told_as_their_reader_wants_them(page: Any) -> None:
     moment = shown.get_attribute("datetime")
     expect(shown).to_contain_text(moment[11:19])
     times.get_by_text("Relative").click()
-    expect(shown).to_have_text(re.compile(r"\d+ (second|minute)s? ago|now"))
+    expect(shown).to_have_text(re.compile(r"\d+\s+(second|minute)s? ago|now"))
     expect(shown).to_have_attribute("title", re.compile(r"^\d{4}-\d\d-\d\dT"))
     is_fit(page, "times", times)
     expect(shown).to_have_text(re.compile(r"ago|now"))  # remembered

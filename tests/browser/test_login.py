@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcphub.login.factors import totp
-from tests.browser.conftest import watched
+from mcphub.features.login.factors import totp
+from tests.browser.conftest import patient, watched
 from tests.identity import SECRET, IdentityProvider
 from tests.servers import Hub
 from tests.wire.test_login_by_provider import PEOPLE, invite, make_provider
@@ -47,7 +47,7 @@ def test_an_operator_comes_by_the_provider_and_by_keyboard(
 ) -> None:
     from playwright.sync_api import expect
 
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    context = patient(chromium.new_context(viewport={"width": 1280, "height": 900}))
     page = context.new_page()
     blocked: list[str] = []
     page.on("console", lambda said: blocked.append(said.text) if "Content Security Policy" in said.text else None)
@@ -97,14 +97,14 @@ def test_a_person_adds_an_app_and_a_passkey_and_logs_in_with_the_passkey_alone(h
         page.fill("[name=password]", PASSWORD)
         page.keyboard.press("Enter")
         page.get_by_role("link", name="Add an authenticator app").click()
-        expect(page.get_by_alt_text("The key as a picture")).to_be_visible()
+        expect(page.get_by_alt_text("QR code of the key")).to_be_visible()
         page.get_by_label("Code").fill(code_on(page))
         page.keyboard.press("Enter")
         expect(page.locator(".codes li")).to_have_count(10)
         recovery = page.locator(".codes li").first.inner_text()
-        page.get_by_role("link", name="I have kept them").click()
+        page.get_by_role("link", name="I saved them").click()
         page.get_by_role("link", name="Add a passkey").click()
-        page.get_by_label("What you call it").fill("My laptop")
+        page.get_by_label("Name").fill("My laptop")
         page.get_by_role("button", name="Add").click()
         expect(page.get_by_text("My laptop")).to_be_visible()
 
@@ -119,7 +119,7 @@ def test_a_person_adds_an_app_and_a_passkey_and_logs_in_with_the_passkey_alone(h
             page.fill("[name=username]", "zoe")
             page.fill("[name=password]", PASSWORD)
             page.keyboard.press("Enter")
-            expect(page.get_by_text("One more thing")).to_be_visible()
+            expect(page.get_by_text("One more step")).to_be_visible()
             if proof == "passkey":
                 page.get_by_role("button", name="Use a passkey").click()
             else:
@@ -136,7 +136,7 @@ def test_the_pages_are_open_to_everybody(hub: Hub, chromium: Any, scheme: str, l
     seen_by: dict[str, Any] = {"color_scheme": scheme, "locale": locale, "viewport": {"width": 360, "height": 800}}
     address = hub.url.replace("127.0.0.1", "localhost")
     found: list[Any] = []
-    with contextlib.closing(chromium.new_context(base_url=address, bypass_csp=True, **seen_by)) as context:
+    with contextlib.closing(patient(chromium.new_context(base_url=address, bypass_csp=True, **seen_by))) as context:
         page = context.new_page()
 
         def judge() -> None:

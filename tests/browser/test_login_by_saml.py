@@ -13,13 +13,14 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.browser.conftest import patient
 from tests.identity.saml import ISSUER, WITHOUT_XMLSEC, SamlProvider
 from tests.servers import Hub
-from tests.wire.speech import PATIENCE
+from tests.waiting import PATIENCE_SECONDS
 
 
 def make_provider(slug: str, issuer: str, login: str, certificate: str) -> None:
-    from mcphub.login.models import LoginProvider
+    from mcphub.features.login.models import LoginProvider
 
     row = LoginProvider(name="Firm", slug=slug, kind="saml", issuer=issuer, client_id="https://hub.example/saml")
     row.login_address, row.certificates, row.username_claim = login, certificate, "uid"
@@ -67,12 +68,12 @@ def test_an_operator_comes_by_saml_from_a_page_of_another_site(hub: Hub, chromiu
     provider = SamlProvider(tmp_path)
     with page_of(provider, "subject-1", {"uid": ["ada"], "groups": ["ops"]}) as provider.login:
         hub.operate(make_provider, "firm", ISSUER, provider.login, provider.pem.read_text())
-        provider.meets(httpx2.get(f"{hub.url}/login/with/firm/metadata/", timeout=PATIENCE).content)
-        context = chromium.new_context()
+        provider.meets(httpx2.get(f"{hub.url}/login/with/firm/metadata/", timeout=PATIENCE_SECONDS).content)
+        context = patient(chromium.new_context())
         page = context.new_page()
         page.goto(f"{hub.url}/admin/")
         page.get_by_role("link", name="Log in with Firm").click()
-        expect(page).to_have_url(f"{hub.url}/admin/", timeout=60_000)
-        expect(page.get_by_text("Enabled tools")).to_be_visible(timeout=60_000)
+        expect(page).to_have_url(f"{hub.url}/admin/")
+        expect(page.get_by_text("Enabled tools")).to_be_visible()
         assert {cookie["name"] for cookie in context.cookies()}.isdisjoint({"mcphub_login", "mcphub_asserted"})
         context.close()

@@ -37,12 +37,11 @@ SERIOUS = ("serious", "critical")
 @pytest.fixture(params=["en", "ru"])
 def reader(request: pytest.FixtureRequest, chromium: Any, address: str, logged_in: Any) -> Iterator[Any]:
     with watched(chromium, address, storage_state=logged_in, locale=request.param) as page:
-        page.set_default_timeout(30_000)
         yield page
 
 
 def stops_to(page: Any, control: Any) -> int:
-    """Give how often Tab is pressed from the top of the page, by way of the link past the side bar."""
+    """Return how often Tab is pressed from the top of the page, by way of the link past the side bar."""
     expect(control).to_be_visible()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -56,7 +55,7 @@ def stops_to(page: Any, control: Any) -> int:
 def test_the_first_stop_of_a_page_leads_past_the_side_bar(page: Any) -> None:
     page.goto("/admin/tools_catalog/mcptooldefinition/")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to main content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()
     expect(page).to_have_url(re.compile("mcptooldefinition/$"))
@@ -106,7 +105,7 @@ def test_filters_theme_and_the_way_out_are_reached_without_a_mouse(page: Any) ->
 def test_the_palette_finds_a_tool_by_the_keyboard_alone(page: Any) -> None:
     page.goto("/admin/")
     page.keyboard.press("Control+k")
-    field = page.get_by_role("combobox", name="Find or do")
+    field = page.get_by_role("combobox", name="Search")
     expect(field).to_be_focused()
     expect(page.get_by_role("option", name=re.compile("API keys"))).to_be_visible()
     page.keyboard.insert_text("find_b")
@@ -123,14 +122,14 @@ def test_the_palette_finds_a_tool_by_the_keyboard_alone(page: Any) -> None:
 
 def test_the_palette_leads_to_pages_and_deeds_and_closes_with_escape(page: Any) -> None:
     page.goto("/admin/tools_catalog/mcptooldefinition/")
-    page.get_by_role("button", name=re.compile("Find or do")).first.click()
+    page.get_by_role("button", name=re.compile("Search")).first.click()
     page.keyboard.insert_text("nothing of this name")
     expect(page.locator("[data-palette-said]")).to_have_text("Nothing found")
     page.keyboard.press("Escape")
     expect(page.locator("#hub-palette")).to_be_hidden()
     page.keyboard.press("Control+k")
     page.keyboard.insert_text("invite")
-    expect(page.get_by_role("option", name=re.compile("Invite somebody"))).to_be_visible()
+    expect(page.get_by_role("option", name=re.compile("Invite someone"))).to_be_visible()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/login/invitation/add/"))
     page.wait_for_load_state("domcontentloaded")  # no page hears keys before
@@ -166,12 +165,12 @@ def test_overview_inbox_and_connect_fit_a_telephone(reader: Any, where: str) -> 
 
 def test_the_overview_refreshes_by_itself_unless_somebody_stops_it(page: Any) -> None:
     page.goto("/admin/")
-    button = page.get_by_role("button", name="Do not refresh")
+    button = page.get_by_role("button", name="Don’t refresh")
     expect(button).to_have_attribute("aria-pressed", "true")
     button.click()
     page.reload()
-    expect(page.get_by_role("button", name="Refresh by itself")).to_have_attribute("aria-pressed", "false")
-    page.get_by_role("button", name="Refresh by itself").click()
+    expect(page.get_by_role("button", name="Refresh automatically")).to_have_attribute("aria-pressed", "false")
+    page.get_by_role("button", name="Refresh automatically").click()
     page.clock.install()
     page.reload()
     page.evaluate("document.getElementById('hub-overview').append('what stood here before')")
@@ -180,7 +179,7 @@ def test_the_overview_refreshes_by_itself_unless_somebody_stops_it(page: Any) ->
     ):
         page.clock.fast_forward(31_000)
     expect(page.locator("#hub-overview")).not_to_contain_text("what stood here before")
-    expect(page.get_by_role("heading", name="All is well")).to_be_visible()
+    expect(page.get_by_role("heading", name="All systems normal")).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -197,6 +196,6 @@ def test_everybody_can_read_the_overview(reader: Any, theme: str) -> None:
 
 def test_what_cannot_be_shown_is_said_within_the_console(page: Any) -> None:
     page.goto("/admin/no-such-page/")
-    expect(page.get_by_role("heading", name="There is no such page").last).to_be_visible()
+    expect(page.get_by_role("heading", name="Page not found").last).to_be_visible()
     page.locator("#nav-sidebar").get_by_role("link", name="Calls").click()
     expect(page).to_have_url(re.compile("/invocations/mcptoolinvocation/"))

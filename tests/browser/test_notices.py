@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from tests import telling_operations as telling
+from tests.browser.conftest import patient
 from tests.browser.operating import PASSWORD
 from tests.servers import Hub
 
 pytestmark = pytest.mark.program
-
-SECONDS = 60_000
 
 
 def make_operator(name: str) -> None:
@@ -33,16 +32,17 @@ def hub(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]
 @pytest.fixture(params=["en-light", "ru-dark"])
 def page(request: pytest.FixtureRequest, hub: Hub, chromium: Any) -> Iterator[Any]:
     language, look = request.param.split("-")
-    context = chromium.new_context(
-        base_url=hub.url,
-        locale=language,
-        color_scheme=look,
-        viewport={"width": 1280, "height": 800},
-        extra_http_headers={"Accept-Language": language},
+    context = patient(
+        chromium.new_context(
+            base_url=hub.url,
+            locale=language,
+            color_scheme=look,
+            viewport={"width": 1280, "height": 800},
+            extra_http_headers={"Accept-Language": language},
+        )
     )
     blocked: list[str] = []
     page = context.new_page()
-    page.set_default_timeout(SECONDS)
     page.on("console", lambda said: blocked.append(said.text) if said.type == "error" else None)
     page.goto("/admin/login/")
     page.fill("[name=username]", "chief")
@@ -68,11 +68,11 @@ def test_a_notice_appears_at_once_and_is_seen_with_the_list(
     look = request.node.callspec.params["page"]
     hub.operate(telling.note, "connection.down", f"shop {look}", connection="shop", error="refused <b>by</b> it")
     toast = page.locator(".hub-toast")
-    expect(toast).to_be_visible(timeout=SECONDS)
+    expect(toast).to_be_visible()
     expect(toast).to_contain_text("refused <b>by</b> it")
     expect(page.locator("[data-notices-count]")).to_be_visible()
     hub.operate(telling.note, "audit.alarm", f"alarm {look}", problem="block 7 was changed.")
-    expect(page.locator(".hub-toast-alarm")).to_be_visible(timeout=SECONDS)
+    expect(page.locator(".hub-toast-alarm")).to_be_visible()
     shot(page, f"toast-{look}")
     page.click("[data-notices]")
     expect(page.locator("#result_list")).to_contain_text("shop")

@@ -1,4 +1,4 @@
-"""What an operator does with rules about calls: writes one, sees what it would have done, tries a call."""
+"""What an operator does with call rules: writes one, sees what it would have done, tries a call."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_a_rule_is_written_with_completion_and_shows_what_it_would_have_done(pag
     condition.press_sequentially("2")
     expect(page.locator("#check-condition")).to_have_text("")
     page.get_by_role("button", name="Save and continue editing").click()
-    expect(page.locator("#hub-preview")).to_contain_text("It holds for 2")
+    expect(page.locator("#hub-preview")).to_contain_text(" 2 matched")
     look(page, "policy-rule")
 
 
 def test_the_list_counts_and_the_bench_says_what_each_rule_says(page: Any) -> None:
     page.goto(RULES)
-    expect(page.locator("#result_list")).to_contain_text("would deny 0, ask 0")
+    expect(page.locator("#result_list")).to_contain_text("would deny 0, ask for 0")
     look(page, "policy-list")
     page.goto(f"{RULES}bench/")
     page.get_by_role("button", name="Show").click()

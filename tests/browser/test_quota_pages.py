@@ -79,7 +79,7 @@ def test_the_list_says_how_full_each_quota_is(page: Any, way: str) -> None:
 
 def test_a_quota_is_written_with_help_and_what_is_wrong_stands_at_its_field(page: Any, way: str) -> None:
     page.goto(f"{QUOTAS}add/")
-    helped = {"en": "Once the sum is so high, further calls are refused", "ru": "Когда сумма достигнет этого числа"}[
+    helped = {"en": "Once usage reaches this, further calls are refused", "ru": "Когда сумма достигнет этого числа"}[
         way[:2]
     ]
     expect(page.get_by_text(helped)).to_be_visible()
@@ -115,7 +115,7 @@ def test_the_overview_shows_the_five_nearest_to_a_quota(page: Any, way: str) -> 
     rows = part.locator("tbody tr")
     expect(rows).to_have_count(5)
     expect(rows.first).to_contain_text("eve <b>")
-    expect(part).to_contain_text({"en": "warns only", "ru": "только предупреждает"}[way[:2]])
+    expect(part).to_contain_text({"en": "warning only", "ru": "только предупреждает"}[way[:2]])
     shot(page, f"quota-overview-{way}")
     rows.first.get_by_role("link", name="each-person").click()
     expect(page).to_have_url(re.compile(r"/mcpquota/\d+/change/"))

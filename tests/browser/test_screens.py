@@ -15,7 +15,7 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
 from invocations.approvals.models import McpApproval
-from mcphub.chat.models import ChatModel, ChatProvider
+from mcphub.features.chat.models import ChatModel, ChatProvider
 from sessions_app.models import RateLimitBucket
 from tests import factories as make
 from tests.rigs import seeding
@@ -38,6 +38,7 @@ provider.set_key("a key")
 provider.save()
 ChatModel.objects.create(provider=provider, name="large")
 process, session = make.ServerProcessFactory(), make.McpSessionFactory()
+app = make.ApiKeyFactory(name="an app", owner=User.objects.create_user("developer"))
 for way in ("mouse", "keyboard"):
     offer(connection, *(definition(f"find_by_{each}") for each in ("mouse", "keyboard")))
     make.McpSessionFactory(session_id=f"{way}_session_to_be_killed", client_name=way, principal="key:900")
@@ -47,7 +48,7 @@ for way in ("mouse", "keyboard"):
         request_count=1,
     )
     McpApproval.objects.create(
-        id=f"mcpr_{way}", principal="key:2", caller_label="an app", turn_id="t", call_id=way,
+        id=f"mcpr_{way}", principal=f"key:{app.pk}", caller_label="an app", turn_id="t", call_id=way,
         tool_name=f"drop_by_{way}", tool_version="1", arguments={"id": way}, binding="0" * 64, created_at=now,
         expires_at=now + timedelta(hours=1),
     )
@@ -105,7 +106,6 @@ class Hand:
 
 @pytest.fixture(params=["mouse", "keyboard"])
 def hand(request: pytest.FixtureRequest, page: Any) -> Hand:
-    page.set_default_timeout(15_000)
     return Hand(page, request.param)
 
 
@@ -128,7 +128,7 @@ def test_a_call_is_found_and_read(hand: Hand) -> None:
     hand.use(page.locator("#nav-sidebar").get_by_role("link", name="Calls"))
     hand.use(rows(page).first.get_by_role("link").first)
     expect(page.locator("body")).to_contain_text("Steps")
-    expect(page.get_by_role("navigation", name="Calls before and after")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Earlier and later calls")).to_be_visible()
     hand.write(page.get_by_label("Search within Arguments"), "text")
     expect(page.get_by_role("group", name="Arguments", exact=True).get_by_role("status")).not_to_be_empty()
 
@@ -171,7 +171,7 @@ def test_a_key_is_made_and_revoked(hand: Hand) -> None:
     hand.write(page.locator("#id_name"), f"laptop of {hand.way}")
     hand.button("Save")
     expect(page.locator("#hub-key")).to_contain_text("mcph_")
-    hand.link("I have copied the key")
+    hand.link("I copied the key")
     page.goto(f"/admin/sessions_app/apikey/?q=laptop of {hand.way}")
     hand.use(rows(page).first.get_by_role("link").first)
     hand.link("Revoke")
@@ -186,9 +186,9 @@ def test_a_session_is_killed(hand: Hand) -> None:
     page = hand.page
     page.goto(f"/admin/sessions_app/mcpsession/?q={hand.way}_session_to_be_killed")
     hand.use(rows(page).first.get_by_role("link").first)
-    hand.link("Kill session")
+    hand.link("End session")
     hand.write(page.locator("#hub-typed"), f"{hand.way}_session_to_be_killed"[:8])
-    hand.button("Kill session")
+    hand.button("End session")
     expect(page.locator("body")).to_contain_text("Closed")
 
 
@@ -207,9 +207,9 @@ def test_an_empty_bucket_is_filled(hand: Hand) -> None:
     bucket = rows(page).filter(has_text=f"key:{hand.way}")
     expect(bucket).to_contain_text("0")
     hand.use(bucket.get_by_role("checkbox"))
-    hand.choose(page.locator("select[name=action]"), "Fill the selected buckets")
+    hand.choose(page.locator("select[name=action]"), "Refill the selected rate limits")
     hand.button("Run")
-    hand.button("Fill")
+    hand.button("Refill")
     expect(page.locator("#hub-outcome tbody tr")).to_contain_text(f"key:{hand.way}")
     hand.link("Back to the list")
     expect(rows(page).filter(has_text=f"key:{hand.way}")).to_contain_text("10.0")
@@ -248,13 +248,13 @@ def test_a_change_is_read_and_the_audit_verified(hand: Hand) -> None:
     page.goto("/admin/invocations/auditblock/")
     hand.link("Integrity")
     hand.button("Verify the newest blocks")
-    expect(page.get_by_role("status")).to_contain_text("are as they were sealed")
+    expect(page.get_by_role("status")).to_contain_text("are unchanged")
 
 
 def test_a_client_is_connected(hand: Hand) -> None:
     page = hand.page
     page.goto("/admin/connect/")
     hand.link("Cursor")
-    hand.write(page.get_by_label("Who or what holds it"), f"Cursor by {hand.way}")
-    hand.button("Make a key")
+    hand.write(page.get_by_label("Key name (who or what will use it)"), f"Cursor by {hand.way}")
+    hand.button("Create key")
     expect(page.locator("[data-snippet=cursor] pre")).to_contain_text("Bearer mcph_")

@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from mcphub.clients import address_only
+from tests.browser.conftest import patient
 from tests.clients import install
 from tests.servers import ROOT, Hub, free_port
-from tests.wire.signing_in import Client
+from tests.waiting import PATIENCE_SECONDS
+from tests.wire.signing_in import DEVICE, Client
 
-SECONDS = 120
 AUTHORIZE = r"(http://127\.0\.0\.1:\d+/oauth/authorize/\S+)"
 NAME, PASSWORD = "anna", "a long password"
 
@@ -52,7 +53,7 @@ class Visitor:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self._watch = threading.Timer(SECONDS, self.process.kill)
+        self._watch = threading.Timer(PATIENCE_SECONDS, self.process.kill)
         self._watch.start()
 
     def __enter__(self) -> Visitor:
@@ -103,16 +104,16 @@ def lets_in(page: Any, address: str, closing: str = "You may close this page") -
         page.keyboard.type(PASSWORD)
         page.keyboard.press("Enter")
     allow = page.get_by_role("button", name="Allow", exact=True)
-    expect(allow).to_be_visible(timeout=SECONDS * 1000)
+    expect(allow).to_be_visible()
     allow.focus()
     page.keyboard.press("Enter")
     if closing:
-        expect(page.get_by_text(closing)).to_be_visible(timeout=SECONDS * 1000)
+        expect(page.get_by_text(closing)).to_be_visible()
 
 
 @pytest.fixture
 def page(chromium: Any) -> Iterator[Any]:
-    context = chromium.new_context()
+    context = patient(chromium.new_context())
     blocked: list[str] = []
     page = context.new_page()
     page.on("console", lambda said: blocked.append(said.text) if "Content Security Policy" in said.text else None)
@@ -126,7 +127,7 @@ def test_an_sdk_signs_in_with_nothing_but_the_address(hub: Hub, page: Any, runti
     with visitor_of(runtime, hub) as visitor:
         lets_in(page, visitor.says(r"^visit (\S+)$"))
         assert json.loads(visitor.says(r'^(".*")$')) == "signed in"
-        assert visitor.process.wait(SECONDS) == 0
+        assert visitor.process.wait(PATIENCE_SECONDS) == 0
     row = hub.rows(tool="echo")[0]
     assert row["caller_label"].startswith(f"{NAME} via ")
     assert row["principal"].startswith("user:")
@@ -141,8 +142,8 @@ def test_the_pages_are_open_to_everybody(hub: Hub, chromium: Any, scheme: str, l
     axe = (files("axe_playwright_python") / "axe.min.js").read_text()
     seen_by: dict[str, Any] = {"color_scheme": scheme, "locale": locale, "viewport": {"width": 360, "height": 800}}
     with (
-        Client(hub) as client,
-        contextlib.closing(chromium.new_context(base_url=hub.url, bypass_csp=True, **seen_by)) as context,
+        Client(hub, grants=("authorization_code", DEVICE)) as client,
+        contextlib.closing(patient(chromium.new_context(base_url=hub.url, bypass_csp=True, **seen_by))) as context,
     ):
         page = context.new_page()
         page.goto(client.address())
@@ -158,7 +159,7 @@ def test_the_pages_are_open_to_everybody(hub: Hub, chromium: Any, scheme: str, l
         page.fill("#id_username", NAME)
         page.fill("#id_password", PASSWORD)
         page.keyboard.press("Enter")
-        expect(page.get_by_role("button", name=allow, exact=True)).to_be_visible(timeout=SECONDS * 1000)
+        expect(page.get_by_role("button", name=allow, exact=True)).to_be_visible()
         judge()
         asked = {"client_id": client.id, "resource": f"{hub.url}/mcp"}
         told = client.http.post("/oauth/device_authorization/", data=asked).json()
@@ -167,13 +168,13 @@ def test_the_pages_are_open_to_everybody(hub: Hub, chromium: Any, scheme: str, l
         page.keyboard.type(told["user_code"].lower())
         page.keyboard.press("Enter")
         button = page.get_by_role("button", name=allow, exact=True)
-        expect(button).to_be_visible(timeout=SECONDS * 1000)
+        expect(button).to_be_visible()
         judge()
         button.focus()
         page.keyboard.press("Enter")
-        expect(page.get_by_role("status")).to_be_visible(timeout=SECONDS * 1000)
+        expect(page.get_by_role("status")).to_be_visible()
         judge()
-        waiting = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": told["device_code"]}
+        waiting = {"grant_type": DEVICE, "device_code": told["device_code"]}
         assert client.token(**waiting, client_id=client.id).json()["refresh_token"]
     assert found == []
 
@@ -222,7 +223,7 @@ def test_the_official_suite_finds_nothing_amiss_with_the_server(hub: Hub, page: 
     words[0] = str(folder / "node_modules/.bin/conformance")
     with Visitor([*words, "--output-dir", str(tmp_path)], install.node_environment(folder)) as visitor:
         lets_in(page, visitor.says(AUTHORIZE), closing="")
-        out, _ = visitor.process.communicate(timeout=SECONDS)
+        out, _ = visitor.process.communicate(timeout=PATIENCE_SECONDS)
     assert visitor.process.returncode == 0, out
     found = [check for file in tmp_path.rglob("checks.json") for check in json.loads(file.read_text())]
     assert len(found) >= 3

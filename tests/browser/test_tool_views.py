@@ -58,8 +58,8 @@ python.discover(["starter"])
 told = python.definition("tools_catalog.packs.starter.tools:echo")
 for name, words in (
     ("echo", {"meta": {"ui": {"resourceUri": "ui://own/face.html"}}}),
-    ("changing", {"read_only": False}),
-    ("for_models", {"meta": {"ui": {"visibility": ["model"]}}}),
+    ("changing", {"read_only": False, "meta": {"ui": {"resourceUri": "ui://own/face.html"}}}),
+    ("for_models", {"meta": {"ui": {"resourceUri": "ui://own/face.html", "visibility": ["model"]}}}),
 ):
     tool = McpToolDefinition(name=name, description="It is tried.", input_schema=told["inputSchema"], backend="python",
         configuration=told["configuration"], **{"read_only": True, "destructive": False, **words})
@@ -86,13 +86,13 @@ def test_a_view_shows_the_result_asks_the_person_and_reaches_nothing_else(page: 
     view.get_by_role("button", name="Change").click()
     expect(page.get_by_role("alertdialog")).to_contain_text("changing")
     look(page, "tool-view")
-    page.get_by_role("alertdialog").get_by_role("button", name="Refuse").click()
-    expect(view.get_by_role("heading")).to_have_text("error: The person refused it.")
+    page.get_by_role("alertdialog").get_by_role("button", name="Deny").click()
+    expect(view.get_by_role("heading")).to_have_text("error: You denied it.")
     view.get_by_role("button", name="Change").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Allow").click()
     expect(view.get_by_role("heading")).to_have_text("now: tick")
     view.get_by_role("button", name="Forbidden").click()
-    expect(view.get_by_role("heading")).to_contain_text("no tool 'for_models' that a view may call")
+    expect(view.get_by_role("heading")).to_contain_text("may call no tool 'for_models'")
 
     _asked_by_hand(page, number)
 

@@ -84,7 +84,6 @@ TOO_WIDE = """() => {
 def reader(request: pytest.FixtureRequest, chromium: Any, address: str, logged_in: Any) -> Iterator[Any]:
     """A page in each language."""
     with watched(chromium, address, storage_state=logged_in, locale=request.param) as page:
-        page.set_default_timeout(60_000)
         yield page
 
 
@@ -103,6 +102,7 @@ def test_the_overview_fits(reader: Any) -> None:
     assert reader.locator("#result_list, .hub-table").count() >= 5
 
 
+@pytest.mark.long
 def test_every_list_fits(reader: Any) -> None:
     lists = [link for link in lists_on_the_map(reader) if len(link.split("/")) == 5]
     assert len(lists) > 20

@@ -301,7 +301,7 @@ async def ask_crewai(url, headers, models, key, prompt):
 
 
 def _mcp_use_configuration(url, headers):
-    """Give the key as `auth`: without, mcp-use asks for a login wherever it finds an authorization server."""
+    """Return the key as `auth`: without, mcp-use asks for a login wherever it finds an authorization server."""
     return {"mcpServers": {"hub": {"url": url, "auth": headers["Authorization"].removeprefix("Bearer ")}}}
 
 

@@ -52,7 +52,7 @@ def one_call(client: Any, invocation_id: str) -> dict[str, Any]:
 
 
 def all_of(client: Any) -> tuple[int, list[int]]:
-    """Give how many pages the calls of one tool by one caller have, and their numbers."""
+    """Return how many pages the calls of one tool by one caller have, and their numbers."""
     found: list[int] = []
     cursor: dict[str, str] = {}
     pages = 0

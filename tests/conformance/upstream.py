@@ -56,7 +56,7 @@ def _answer(question: Any) -> dict[str, Any]:
 
 
 def requests(offers: Offers, asked: Any) -> list[tuple[str, dict[str, Any], Offer]]:
-    """Give what is asked of a server that offers so much: method, params, and what they are about."""
+    """Return what is asked of a server that offers so much: method, params, and what they are about."""
     tools = offers[TOOL]
     calls = asked or [{"name": name, "arguments": _arguments(one, tools)} for name, one in tools.items()]
     return [

@@ -18,11 +18,11 @@ def _time(monkeypatch: pytest.MonkeyPatch) -> None:
 LISTS = sorted(hashes.lists())
 
 
-def test_there_is_a_list_for_the_hub_and_for_each_extra() -> None:
-    assert sorted(path.name for path in hashes.FOLDER.iterdir()) == LISTS
+def test_there_is_a_list_for_the_hub_for_each_extra_and_for_what_installs_them() -> None:
+    assert sorted(path.name for path in hashes.FOLDER.iterdir()) == sorted([*LISTS, hashes.INSTALLER])
 
 
-@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("name", [*LISTS, hashes.INSTALLER])
 def test_a_list_pins_what_constraints_pin_and_has_digests(name: str) -> None:
     listed = hashes.read((hashes.FOLDER / name).read_text())
     assert set(listed) - set(hashes.constraints()) == set(), "run `make hashes`"
@@ -41,7 +41,7 @@ def test_a_list_holds_all_that_is_needed_on_this_python_and_nothing_else(name: s
     assert sorted(here) == sorted(set(sbom.graph(hashes.lists()[name])) - {"mcphub"}), "run `make hashes`"
 
 
-@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("name", [*LISTS, hashes.INSTALLER])
 def test_a_list_names_no_address(name: str) -> None:
     text = (hashes.FOLDER / name).read_text()
     assert "://" not in text

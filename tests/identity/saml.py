@@ -28,7 +28,7 @@ PASSWORD = "urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport"
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """Give the files of a new key and its certificate."""
+    """Return the files of a new key and its certificate."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
@@ -94,7 +94,7 @@ class SamlProvider:
     def answers(
         self, request: Any, person: str, attributes: dict[str, list[str]] | None = None, **otherwise: Any
     ) -> bytes:
-        """Give the response to a request, signed as SAML demands but for what a test says."""
+        """Return the response to a request, signed as SAML demands but for what a test says."""
         name = NameID(format=NAMEID_FORMAT_PERSISTENT, text=person)
         said: dict[str, Any] = {
             "identity": attributes or {},

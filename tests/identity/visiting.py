@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 import httpx2
 
-from tests.wire.speech import PATIENCE
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Visitor:
@@ -16,7 +16,7 @@ class Visitor:
 
     def __init__(self, hub: str) -> None:
         self.hub = hub
-        self.http = httpx2.Client(timeout=PATIENCE)
+        self.http = httpx2.Client(timeout=PATIENCE_SECONDS)
 
     def __enter__(self) -> Visitor:
         return self

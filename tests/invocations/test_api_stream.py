@@ -13,6 +13,7 @@ from django.contrib.auth.models import Permission
 from invocations.rest import live
 from tests.factories import McpToolInvocationFactory
 from tests.rest import by_person
+from tests.waiting import PATIENCE_SECONDS
 
 STREAM = "/api/invocations/stream/"
 VIEW, BODIES = "invocations.view_mcptoolinvocation", "invocations.read_bodies"
@@ -24,6 +25,7 @@ def _often(transactional_db, monkeypatch):
     monkeypatch.setattr(live, "_CHECK_SECONDS", -1)
     monkeypatch.setattr(live, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(live, "settling", live.SettlingCalls())
+    live.begin()  # a hub of another file may have stopped in this process
 
 
 def opened(client, **query: str) -> AsyncIterator[bytes]:
@@ -38,13 +40,13 @@ def take_away(permission: str) -> None:
 
 
 async def rest_of(parts: AsyncIterator[bytes]) -> bytes:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         return b"".join([part async for part in parts])
 
 
 async def told(parts: AsyncIterator[bytes], word: str) -> bool:
     """Read on until the word comes; False where the stream ends before."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for part in parts:
             if word.encode() in part:
                 return True

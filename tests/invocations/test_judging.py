@@ -65,3 +65,18 @@ def test_one_caller_takes_a_quarter_of_the_places() -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
 
     asyncio.run(scene())
+
+
+def test_callers_take_turns_however_many_checks_one_asks_for() -> None:
+    async def scene() -> None:
+        judge = Judge(seconds=1)
+        greedy = [asyncio.create_task(judge.wrong(ENDLESS, ENDLESS_TEXT, "key:1")) for _ in range(8)]
+        await asyncio.sleep(0)
+        assert await judge.wrong(schemas.compile({}), "1", "key:2") is None
+        assert sum(task.done() for task in greedy) < 5
+        judge.stop()
+        for task in greedy:
+            task.cancel()
+        await asyncio.gather(*greedy, return_exceptions=True)
+
+    asyncio.run(scene())

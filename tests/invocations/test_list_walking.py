@@ -57,7 +57,7 @@ def test_a_page_whose_time_is_over_leads_on_until_every_call_was_found(client, c
             shown = answer.context_data["cl"]
             found += [row.pk for row in shown.result_list]
             pages += 1
-            assert ("Look further" in answer.content.decode()) is bool(shown.further)
+            assert ("Search further" in answer.content.decode()) is bool(shown.further)
             where = shown.further and reverse(LIST) + shown.further
     finally:
         page.keyset = usual
@@ -122,14 +122,14 @@ def test_beyond_the_ends_there_is_an_empty_page_that_leads_back(client, calls, q
 def test_what_the_list_does_not_know_is_left_out_and_said_and_the_rest_kept(client, calls, wrong):
     answer = client.get(f"{reverse(LIST)}?client=rare&{wrong}&columns=time,tool", follow=True)
     assert answer.redirect_chain == [(f"{reverse(LIST)}?client=rare&columns=time,tool", 302)]
-    assert f"Left out: {wrong}." in answer.content.decode()
+    assert f"Ignored: {wrong}." in answer.content.decode()
     assert len(answer.context_data["cl"].result_list) == 3
 
 
 def test_a_null_character_is_left_out_and_said_once(client, calls):
     answer = client.get(f"{reverse(LIST)}?client=rare&q=a%00b", follow=True)
     assert answer.redirect_chain == [(f"{reverse(LIST)}?client=rare", 302)]
-    assert answer.content.decode().count("Left out: q=") == 1
+    assert answer.content.decode().count("Ignored: q=") == 1
 
 
 def test_a_range_of_time_shows_the_calls_that_started_in_it(client, calls):
@@ -158,7 +158,7 @@ class TestWindow:
         now = timezone.now()
         made = [McpSessionFactory(created_at=now - timedelta(hours=hour), caller_label="ann") for hour in range(8)]
         where = reverse("admin:sessions_app_mcpsession_changelist")
-        fifth = f"no further than {timezone.localtime(made[4].created_at):%Y-%m-%d %H:%M:%S %Z}."
+        fifth = f"searched back to {timezone.localtime(made[4].created_at):%Y-%m-%d %H:%M:%S %Z}."
         for query, count in (("?q=ann", 5), ("?transport__exact=streamable-http", 5), ("", 8)):
             answer = client.get(where + query)
             assert len(answer.context_data["cl"].result_list) == count, query

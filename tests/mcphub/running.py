@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -12,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import forking
+from tests.servers import free_port
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = forking.ROOT
-DEADLINE_SECONDS = 60
-"""For everything that waits; a machine that runs much else at once is slow."""
 
 
 def environment(data_dir: Path, **more: str) -> dict[str, str]:
-    """Give the environment of a command: ours without the hub's variables."""
+    """Return the environment of a command: ours without the hub's variables."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
     return {
         **inherited,
@@ -32,13 +31,7 @@ def environment(data_dir: Path, **more: str) -> dict[str, str]:
 
 def run(data_dir: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
-    return forking.run("mcphub.cli", *arguments, env=environment(data_dir, **variables), timeout=DEADLINE_SECONDS)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return forking.run("mcphub.cli", *arguments, env=environment(data_dir, **variables), timeout=PATIENCE_SECONDS)
 
 
 class Hub:
@@ -53,13 +46,13 @@ class Hub:
     def wait_ready(self) -> None:
         """Read standard output up to the ready line; fail when it ends before."""
         assert self.process.stdout is not None
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         rest = b""
         while not any(line.startswith("ready ") for line in self.lines):
             readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             assert readable, "no ready line in time"
             chunk = os.read(self.process.stdout.fileno(), 65536)
-            assert chunk, f"ended before it was ready, exit status {self.process.wait(DEADLINE_SECONDS)}"
+            assert chunk, f"ended before it was ready, exit status {self.process.wait(PATIENCE_SECONDS)}"
             *whole, rest = (rest + chunk).split(b"\n")
             self.lines += [line.decode() for line in whole]
 
@@ -71,7 +64,7 @@ class Hub:
     def stop(self, number: int) -> int:
         """Send a signal and give the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(DEADLINE_SECONDS)
+        return self.process.wait(PATIENCE_SECONDS)
 
 
 @contextmanager
@@ -92,14 +85,14 @@ def serve(data_dir: Path, *flags: str, errors: Path | None = None, **variables: 
         yield hub
     finally:
         process.kill()
-        process.wait(DEADLINE_SECONDS)
+        process.wait(PATIENCE_SECONDS)
         assert process.stdout is not None
         process.stdout.close()
 
 
 def wait_until_gone(pids: Sequence[int]) -> None:
     """Wait until none of the processes is there; fail when one stays."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     for pid in pids:
         try:
             handle = os.pidfd_open(pid)

@@ -15,12 +15,12 @@ from rest_framework.test import APIClient
 
 from invocations.models import McpErrorMapping
 from sessions_app.kit.rest.examples import UNWRITTEN, contents, operations
-from tests.chat import rows
 from tests.factories import UserFactory
+from tests.features.chat import rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
-UPGRADING = Path(__file__).parents[2] / "docs/upgrading.md"
+UPGRADING = Path(__file__).parents[2] / "docs/operate/upgrading.md"
 PARTS = {
     "connections": "slug",
     "groups": "name",

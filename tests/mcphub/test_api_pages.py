@@ -12,8 +12,8 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from mcphub import policy
-from mcphub.rest.root import ABOUT, OF_CHAT
+from mcphub import content_security
+from mcphub.rest.root import about, endpoints
 from sessions_app.models import AuditEvent
 from tests.factories import (
     McpConnectionFactory,
@@ -61,8 +61,8 @@ def page(client: Client, address: str, status: int = 200) -> str:
 def test_the_root_names_everything_that_has_an_address() -> None:
     found = {re.sub(r"[\^$]|/\?$", "", each.removesuffix("$")) for each in patterns() if each.startswith("api/")}
     addresses = {each.removeprefix("api/") for each in found if "(" not in each}
-    below = {each for each in addresses if each.rpartition("/")[0] in ABOUT}
-    assert addresses - below - {"", "schema", "docs"} | set(OF_CHAT) == set(ABOUT)
+    below = {each for each in addresses if each.rpartition("/")[0] in about()}
+    assert addresses - below - {"", "schema", "docs"} | set(endpoints()) == set(about())
 
 
 def names(client: Client) -> set[str]:
@@ -91,7 +91,7 @@ def test_the_root_names_what_the_key_may_read_and_nothing_else() -> None:
 def test_what_the_root_names_is_given_and_what_it_leaves_out_is_refused() -> None:
     for client in (by_key("audit:read"), by_key("tools:list", "catalog:write"), of("Viewer"), of("Auditor")):
         named = names(client)
-        for name in set(ABOUT) - set(OF_CHAT) - {"audit/export"}:
+        for name in set(about()) - set(endpoints()) - {"audit/export"}:
             assert client.get(f"/api/{name}/").status_code == (200 if name in named else 403), name
 
 
@@ -139,7 +139,7 @@ def test_a_page_runs_nothing_that_stands_in_it_and_keeps_the_policy_of_the_conso
     client = of("Auditor")
     for address in ("/api/", "/api/invocations/", "/api/nothing/"):
         response = client.get(address, headers=BROWSER)
-        assert response["Content-Security-Policy"] == policy.ADMIN
+        assert response["Content-Security-Policy"] == content_security.ADMIN
         text = response.content.decode()
         assert "<script>alert" not in text
         assert not re.search(r"\sstyle=|\son[a-z]+=|<style", text)
@@ -151,7 +151,7 @@ def test_a_page_runs_nothing_that_stands_in_it_and_keeps_the_policy_of_the_conso
 
 def test_everything_that_the_root_names_has_a_page(echo_rows: None) -> None:
     client = by_person(is_staff=True, is_superuser=True)
-    lists = set(ABOUT) - set(OF_CHAT) - {"audit/export"}
+    lists = set(about()) - set(endpoints()) - {"audit/export"}
     below = {"invocations/facets", "invocations/statistics", "quotas/usage"}
     for name in sorted(lists | below):
         text = page(client, f"/api/{name}/")

@@ -12,6 +12,7 @@ from django.test import Client
 from drf_spectacular.validation import validate_schema
 from rest_framework.test import APIClient
 
+from mcphub.rest.api import SchemaView
 from tests.factories import (
     HttpServiceFactory,
     McpPromptFactory,
@@ -43,6 +44,14 @@ def test_the_schema_is_json_and_yaml(path):
     error_of(Client().get(path, {"format": "xml"}), 404, "not_found")
 
 
+def test_the_schema_is_made_once_in_each_language():
+    SchemaView._made.clear()
+    asked = [Client().get("/api/schema", {"lang": name}) for name in ("", "en", "ru", "xx", "en", "ru")]
+    assert {answer.status_code for answer in asked} == {200}
+    assert [language for language, _, _ in SchemaView._made] == ["en", "ru"]
+    assert asked[1].content == asked[4].content != asked[2].content == asked[5].content
+
+
 def test_the_schema_is_valid(schema):
     validate_schema(schema)
 
@@ -63,6 +72,12 @@ def test_every_address_is_described(schema):
         ("/api/audit/events/{sequence}/", "get"),
         ("/api/audit/events/{sequence}/proof/", "get"),
         ("/api/audit/proofs/{invocation_id}/", "get"),
+        ("/api/allowed-hosts/", "get"),
+        ("/api/allowed-hosts/", "post"),
+        ("/api/allowed-hosts/{id}/", "get"),
+        ("/api/allowed-hosts/{id}/", "put"),
+        ("/api/allowed-hosts/{id}/", "patch"),
+        ("/api/allowed-hosts/{id}/", "delete"),
         ("/api/accounts/", "get"),
         ("/api/accounts/{id}/", "get"),
         ("/api/accounts/{id}/", "delete"),
@@ -104,6 +119,11 @@ def test_every_address_is_described(schema):
         ("/api/audit/holds/{name}/release/", "post"),
         ("/api/audit/retention/", "get"),
         ("/api/audit/retention/", "patch"),
+        ("/api/keys/{prefix}/accountable/", "post"),
+        ("/api/write-stops/", "get"),
+        ("/api/write-stops/", "post"),
+        ("/api/write-stops/{id}/", "get"),
+        ("/api/write-stops/{id}/allow/", "post"),
         ("/api/keys/{prefix}/revoke/", "post"),
         ("/api/keys/{prefix}/rotate/", "post"),
         ("/api/keys/{prefix}/", "get"),

@@ -14,9 +14,10 @@ from invocations.approvals import asking
 from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.redaction import load as redaction
 from invocations.redaction.records import RecordRedaction
-from mcphub.chat import approvals
-from mcphub.chat.errors import ChatError
-from tests.factories import McpToolDefinitionFactory
+from mcphub.features.chat import approvals
+from mcphub.features.chat.errors import ChatError
+from sessions_app import accountable
+from tests.factories import McpToolDefinitionFactory, UserFactory
 from tools_catalog.catalog.snapshot import Catalog
 
 pytestmark = pytest.mark.django_db
@@ -48,6 +49,7 @@ def decide(row: McpApproval, actor: str, *, approve: bool = True, principal: str
 
 @pytest.mark.parametrize("who", ["key:1", "user:1"])
 def test_who_asked_does_not_approve_what_the_operator_demands(who: str) -> None:
+    accountable.name("key:1", [UserFactory(pk=10_000).pk])
     row = asked(who)
     with pytest.raises(ChatError) as refused:
         decide(row, who, principal=who if who.startswith("key") else None)

@@ -11,10 +11,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from mcphub.clients import SIGN_IN
 from tests import forking, template
-from tests.mcphub.running import ROOT, environment, free_port, run
+from tests.in_process import ROOT, environment, inside, run
+from tests.mcphub import running
+from tests.servers import free_port
+from tests.waiting import PATIENCE_SECONDS
+from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, McpUpstreamTool, Secret
 
 pytestmark = pytest.mark.program
 
@@ -46,7 +51,6 @@ WRONG_FLAGS = {
     "empty data directory": ["--data-dir", " "],
     "anonymous beyond loopback": ["--allow-anonymous", "--host", "0.0.0.0"],
     "exposed without a name": ["--host", "0.0.0.0"],
-    "unknown pack": ["--pack", "nothing"],
 }
 
 
@@ -58,6 +62,11 @@ def test_wrong_flags_stop_with_one_sentence_and_status_2(home: Path, flags: list
     assert len(ended.stderr.splitlines()) == 1
     assert ended.stderr.startswith("mcphub serve: ")
     assert ended.stderr.rstrip().endswith(".")
+
+
+def test_an_unknown_pack_stops_the_start_with_one_sentence(home: Path) -> None:
+    ended = running.run(home, "serve", "--pack", "nothing", MCPHUB_PORT=str(free_port()))
+    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +84,7 @@ def test_wrong_flags_stop_with_one_sentence_and_status_2(home: Path, flags: list
         ("MCPHUB_PEER_ADDRESS", "10.0.0.5"),
         ("MCPHUB_PEER_ADDRESS", "tls://10.0.0.5:8100"),
         ("MCPHUB_PEER_ADDRESS", "10.0.0.5:port"),
+        ("MCPHUB_PEER_ADDRESS", "127.0.0.1:8000"),  # where clients connect
         ("MCPHUB_LOG_FORMAT", "xml"),
     ],
 )
@@ -83,6 +93,13 @@ def test_wrong_variables_stop_with_one_sentence_that_names_them(home: Path, vari
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1
     assert variable in ended.stderr
+
+
+def test_ports_for_other_machines_are_none_of_the_hubs_own(home: Path) -> None:
+    ended = run(home, "serve", MCPHUB_PEER_ADDRESS="127.0.0.1:9463", MCPHUB_METRICS_PORT="9464", MCPHUB_WORKERS="2")
+    assert ended.returncode == 2
+    assert "9463 to 9464" in ended.stderr
+    assert "MCPHUB_METRICS_PORT" in ended.stderr
 
 
 def test_what_serve_takes_where_nothing_is_said(home: Path) -> None:
@@ -116,7 +133,7 @@ def test_debug_beyond_loopback_is_refused(home: Path) -> None:
 def test_a_port_in_use_is_said_at_once_with_status_1(tmp_path: Path, workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        ended = run(tmp_path / "new", "serve", "--port", str(port), "--workers", workers)
+        ended = running.run(tmp_path / "new", "serve", "--port", str(port), "--workers", workers)
     assert ended.returncode == 1
     assert len(ended.stderr.splitlines()) == 1
     assert str(port) in ended.stderr
@@ -125,7 +142,7 @@ def test_a_port_in_use_is_said_at_once_with_status_1(tmp_path: Path, workers: st
 
 def test_a_database_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     url = f"postgres://nobody@127.0.0.1:{free_port()}/nothing"
-    ended = run(tmp_path, "token", "create", "x", MCPHUB_DATABASE_URL=url)
+    ended = running.run(tmp_path, "token", "create", "x", MCPHUB_DATABASE_URL=url)
     assert ended.returncode == 1
     assert len(ended.stderr.splitlines()) == 1
     assert "MCPHUB_DATABASE_URL" in ended.stderr
@@ -147,8 +164,8 @@ def test_a_database_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_a_program_of_its_own_says_what_a_forked_one_says(home: Path, words: list[str]) -> None:
-    """Each other test of a command forks it, see `tests/forking.py`."""
+def test_a_program_of_its_own_says_what_a_forked_one_and_a_call_in_process_say(home: Path, words: list[str]) -> None:
+    """Each other test of a command forks it, or calls it: see `tests/forking.py` and `tests/in_process.py`."""
     told = environment(home, MCPHUB_PORT=str(free_port()))
     anew = subprocess.run(
         [sys.executable, "-m", "mcphub.cli", *words],
@@ -158,8 +175,11 @@ def test_a_program_of_its_own_says_what_a_forked_one_says(home: Path, words: lis
         text=True,
         stdin=subprocess.DEVNULL,
     )
-    forked = forking.run("mcphub.cli", *words, env=told, timeout=60)
+    forked = forking.run("mcphub.cli", *words, env=told, timeout=PATIENCE_SECONDS)
     assert (forked.returncode, forked.stdout, forked.stderr) == (anew.returncode, anew.stdout, anew.stderr)
+    if words[0] != "stdio":
+        called = run(home, *words, MCPHUB_PORT=told["MCPHUB_PORT"])
+        assert (called.returncode, called.stdout, called.stderr) == (anew.returncode, anew.stdout, anew.stderr)
 
 
 def test_help_and_version_need_no_settings(tmp_path: Path) -> None:
@@ -323,7 +343,8 @@ def test_no_start_in_a_data_directory_that_others_may_look_into(tmp_path: Path, 
     data = tmp_path / "open"
     data.mkdir()
     data.chmod(mode)
-    ended = run(data, command, MCPHUB_PORT=str(free_port()))
+    start = running.run if command == "stdio" else run
+    ended = start(data, command, MCPHUB_PORT=str(free_port()))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert f"(mode {mode:04o}); run `chmod 700 {data}`" in ended.stderr
     assert not (data / "hub.sqlite3").exists()
@@ -333,7 +354,9 @@ def test_what_the_hub_writes_is_for_its_user_alone(tmp_path: Path) -> None:
     """Files as they are written, whatever the mask of the shell: the lock of a start, the database, keys."""
     data = tmp_path / "data"
     words = [sys.executable, "-m", "mcphub.cli", "token", "create", "first"]
-    subprocess.run(words, cwd=ROOT, env=environment(data), umask=0o022, check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        words, cwd=ROOT, env=environment(data), umask=0o022, check=True, capture_output=True, timeout=PATIENCE_SECONDS
+    )
     found = {path.name: path.stat().st_mode & 0o077 for path in (data, *data.rglob("*"))}
     assert {"start.lock", "hub.sqlite3"} <= set(found)
     assert not any(found.values()), found
@@ -349,7 +372,7 @@ def test_tools_of_an_operator_import_what_the_hub_itself_does_without(home: Path
         "import requests\nimport rich\nfrom django.contrib.postgres.fields import ArrayField\n"
         "print(rich.__file__, ArrayField.__name__)\n"
     )
-    ended = run(home, "doctor", MCPHUB_PORT=str(free_port()), MCPHUB_APPS="house", PYTHONPATH=str(tmp_path))
+    ended = running.run(home, "doctor", MCPHUB_PORT=str(free_port()), MCPHUB_APPS="house", PYTHONPATH=str(tmp_path))
     assert ended.stderr == ""
     assert ended.stdout.startswith(f"{tmp_path}/rich/__init__.py ArrayField\n")
     assert "Nothing is wrong." in ended.stdout
@@ -360,7 +383,7 @@ def test_doctor_names_the_file_of_an_operator_that_cannot_be_loaded(home: Path, 
     (tmp_path / "house").mkdir()
     (tmp_path / "house" / "__init__.py").touch()
     (tmp_path / "house" / "tools.py").write_text("import math\nimport nothing_of_the_kind\n")
-    ended = run(home, "doctor", MCPHUB_PORT=str(free_port()), MCPHUB_APPS="house", PYTHONPATH=str(tmp_path))
+    ended = running.run(home, "doctor", MCPHUB_PORT=str(free_port()), MCPHUB_APPS="house", PYTHONPATH=str(tmp_path))
     assert ended.returncode == 1
     assert ended.stderr == ""
     assert "ModuleNotFoundError: No module named 'nothing_of_the_kind'" in ended.stdout
@@ -368,33 +391,41 @@ def test_doctor_names_the_file_of_an_operator_that_cannot_be_loaded(home: Path, 
     assert "MCPHUB_APPS" in ended.stdout
 
 
-_UPSTREAMS = """
-from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, McpUpstreamTool, Secret
-from django.utils import timezone
-secret = Secret(name="held", origins="api.example.org", places="headers.X-Key")
-secret.set_value("value")
-secret.save()
-wants = {"X-Key": "{secret:held}"}
-def tool(name, host, headers):
-    configuration = {"url": f"https://{host}/", "headers": headers}
-    McpToolDefinition.objects.create(name=name, description=name, backend="http", input_schema={"type": "object"},
-        configuration=configuration)
-tool("t", "other.example.org", wants)
-for number in range(5):
-    tool(f"many{number}", "api.example.org", {"X-Key": "{secret:none}"})
-profile = LaunchProfile.objects.create(name="p", command="true", environment={"A": "{secret:lacking}"})
-child = McpConnection.objects.create(slug="child", transport="stdio", profile=profile)
-child.links.create(process_id="a", status="connecting", error_message="The upstream closed the connection.")
-row = McpConnection.objects.create(slug="far", transport="sse", url="https://far.example.org/sse", headers=wants)
-McpUpstreamTool.objects.create(connection=row, upstream_name="a", name="far.a", seen={}, seen_digest="d",
-    seen_schema_digest="d", seen_at=timezone.now(), state="new")
-"""
+def _upstreams() -> None:
+    secret = Secret(name="held", origins="api.example.org", places="headers.X-Key")
+    secret.set_value("value")
+    secret.save()
+    wants = {"X-Key": "{secret:held}"}
+
+    def tool(name, host, headers):
+        configuration = {"url": f"https://{host}/", "headers": headers}
+        McpToolDefinition.objects.create(
+            name=name, description=name, backend="http", input_schema={"type": "object"}, configuration=configuration
+        )
+
+    tool("t", "other.example.org", wants)
+    for number in range(5):
+        tool(f"many{number}", "api.example.org", {"X-Key": "{secret:none}"})
+    profile = LaunchProfile.objects.create(name="p", command="true", environment={"A": "{secret:lacking}"})
+    child = McpConnection.objects.create(slug="child", transport="stdio", profile=profile)
+    child.links.create(process_id="a", status="connecting", error_message="The upstream closed the connection.")
+    row = McpConnection.objects.create(slug="far", transport="sse", url="https://far.example.org/sse", headers=wants)
+    McpUpstreamTool.objects.create(
+        connection=row,
+        upstream_name="a",
+        name="far.a",
+        seen={},
+        seen_digest="d",
+        seen_schema_digest="d",
+        seen_at=timezone.now(),
+        state="new",
+    )
 
 
 def test_doctor_looks_at_upstreams_and_at_whom_secrets_are_for(tmp_path: Path) -> None:
     template.copy_to(tmp_path / "hub.sqlite3")
-    made = run(tmp_path, "shell", "-c", _UPSTREAMS)
-    assert made.returncode == 0, made.stderr
+    with inside(tmp_path):
+        _upstreams()
     told = run(tmp_path, "doctor", MCPHUB_PORT=str(free_port())).stdout
     assert "The tool t needs the secret held, which is not for https://other.example.org." in told
     assert "many0, many1, many2 and 2 more need the secret none, which does not exist." in told

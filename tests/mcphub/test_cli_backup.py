@@ -12,9 +12,10 @@ import psycopg
 import pytest
 
 from deploy.release import first_call
-from mcphub.backup import sealed
+from mcphub.features.backup import sealed
 from tests import secret_operations
-from tests.mcphub.running import environment, run
+from tests.in_process import environment, run
+from tests.mcphub import running
 from tests.servers import POSTGRES, Hub
 
 pytestmark = [pytest.mark.program, pytest.mark.slow]
@@ -54,7 +55,9 @@ def test_a_drill_calls_go_on_and_everything_is_there_again(tmp_path: Path, datab
         key, before = hub.key, hub.rows()
     assert len(before) == 2
     again = Hub(tmp_path / "again", environment=databases[1])
-    restored = run(again.data, "restore", str(tmp_path / "hub.backup"), "--passphrase-file", given, **databases[1])
+    restored = running.run(
+        again.data, "restore", str(tmp_path / "hub.backup"), "--passphrase-file", given, **databases[1]
+    )
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert "published checkpoints agree" in restored.stdout
     with again:

@@ -10,17 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import factories as make
 from tests import template
-from tests.mcphub.running import DEADLINE_SECONDS, ROOT, environment, run
+from tests.in_process import inside, run
+from tests.mcphub.running import ROOT, environment
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.program
 
-FILL = """
-from tests import factories as make
-make.McpToolDefinitionFactory(name="weather")
-make.McpToolDefinitionFactory(name="weather.tomorrow")
-make.McpConnectionFactory(slug="tracker")
-"""
 BASH = """
 set -u
 source /dev/stdin <<< "$(mcphub completion bash)"
@@ -44,8 +41,10 @@ print -r -- "${_comps[mcphub]}"
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("completed")
     template.copy_to(path / "hub.sqlite3")
-    ended = run(path, "shell", "--no-imports", "-c", FILL)
-    assert ended.returncode == 0, ended.stderr
+    with inside(path):
+        make.McpToolDefinitionFactory(name="weather")
+        make.McpToolDefinitionFactory(name="weather.tomorrow")
+        make.McpConnectionFactory(slug="tracker")
     return path
 
 
@@ -65,7 +64,7 @@ def shell(program: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         env = environment(data_dir)
         env |= {"PATH": f"{program}:{env['PATH']}", "PYTHONPATH": str(ROOT)}
         ended = subprocess.run(
-            words, env=env, cwd=data_dir.parent, capture_output=True, text=True, timeout=DEADLINE_SECONDS
+            words, env=env, cwd=data_dir.parent, capture_output=True, text=True, timeout=PATIENCE_SECONDS
         )
         assert ended.returncode == 0, ended.stderr
         return ended

@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from tests.servers import free_port
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.program
 
@@ -28,7 +29,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def command(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "mcphub.cli", "demo", *words]
-    return subprocess.run(line, env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        line, env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
 
 
 @contextlib.contextmanager
@@ -48,7 +51,7 @@ def demo(tmp_path: Path, port: int) -> Iterator[list[str]]:
             yield said
         finally:
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_a_demo_is_filled_once_and_taken_away_again(tmp_path: Path) -> None:
@@ -58,7 +61,7 @@ def test_a_demo_is_filled_once_and_taken_away_again(tmp_path: Path) -> None:
         [key] = [line.removeprefix("API key").strip() for line in said if line.startswith("API key")]
         headers = {"Authorization": f"Bearer {key}"}
         address = f"http://127.0.0.1:{port}/api/invocations/"
-        rows = httpx2.get(address, params={"limit": 500}, headers=headers).json()["results"]
+        rows = httpx2.get(address, params={"limit": 500}, headers=headers, timeout=PATIENCE_SECONDS).json()["results"]
         assert len(rows) > 50
         assert {"add", "echo", "current_time"} <= {row["tool_name"] for row in rows}
         assert len({row["status"] for row in rows}) > 1, "some failed"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import template
-from tests.mcphub.running import ROOT, run
+from tests.in_process import ROOT, run
 
 pytestmark = pytest.mark.program
 SMALL = str(ROOT / "tests" / "upstreams" / "peers" / "small.py")
@@ -44,6 +44,8 @@ def test_what_an_upstream_offers_is_looked_at_and_decided_about(home: Path) -> N
     assert run(home, "offer", "list").stderr == "There is no such offer.\n"
     (served,) = json.loads(run(home, "offer", "list", "--state", "approved", "--json").stdout)
     assert (served["decided_by"], served["approved"]) == ("mcphub offer", one["seen"])
+    assert run(home, "offer", "approve", "--connection", "two").stdout == ""
+    assert run(home, "offer", "approve").returncode == 2
     assert run(home, "offer", "approve", "99").returncode == 2
     assert run(home, "offer", "list", "--connection", "three").returncode == 2
 

@@ -9,46 +9,42 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests import template
-from tests.mcphub.running import run
-
-pytestmark = pytest.mark.program
-
-FILL = """
-from datetime import timedelta
 from django.contrib.auth.models import User
-from django.utils import timezone
-from invocations.approvals.models import McpApproval
+
 from invocations.models import McpQuota
 from sessions_app.models import ApiKey
 from tests import factories as make
+from tests import template
+from tests.in_process import inside, run
 from tools_catalog.models import McpGuardrail, McpPolicyRule
-make.McpToolDefinitionFactory(name="weather", enabled=True)
-make.McpToolDefinitionFactory(name="weather.tomorrow", enabled=True)
-make.McpConnectionFactory(slug="tracker", enabled=True)
-ada = User.objects.create_user("ada", "ada@example.org", first_name="Ada")
-User.objects.create_superuser("root")
-ApiKey.issue("of ada", owner=ada)
-make.McpSessionFactory(session_id="SESSION-1", principal=f"user:{ada.pk}", state="initialized")
-make.McpSessionFactory(session_id="SESSION-2", state="initialized")
-make.McpToolInvocationFactory(
-    invocation_id="CALL-1", tool_name="weather", arguments={"city": "Oslo"}, client_name="\\x1b[31mred"
-)
-make.McpToolInvocationFactory(invocation_id="CALL-2", tool_name="echo", failed=True)
-McpPolicyRule.objects.create(name="large", effect="deny", applies_to="all", condition="true", words="No.")
-McpGuardrail.objects.create(name="cards", applies_to="all", detectors="card", action="inspect")
-McpQuota.objects.create(name="daily", hard_limit=10, per="all", unit="calls", period="day", applies_to="all")
-"""
+
 SWITCHED = {"tool": "weather", "connection": "tracker", "policy": "large", "guardrail": "cards", "quota": "daily"}
+
+
+def _fill() -> None:
+    make.McpToolDefinitionFactory(name="weather", enabled=True)
+    make.McpToolDefinitionFactory(name="weather.tomorrow", enabled=True)
+    make.McpConnectionFactory(slug="tracker", enabled=True)
+    ada = User.objects.create_user("ada", "ada@example.org", first_name="Ada")
+    User.objects.create_superuser("root")
+    ApiKey.issue("of ada", owner=ada)
+    make.McpSessionFactory(session_id="SESSION-1", principal=f"user:{ada.pk}", state="initialized")
+    make.McpSessionFactory(session_id="SESSION-2", state="initialized")
+    make.McpToolInvocationFactory(
+        invocation_id="CALL-1", tool_name="weather", arguments={"city": "Oslo"}, client_name="\x1b[31mred"
+    )
+    make.McpToolInvocationFactory(invocation_id="CALL-2", tool_name="echo", failed=True)
+    McpPolicyRule.objects.create(name="large", effect="deny", applies_to="all", condition="true", words="No.")
+    McpGuardrail.objects.create(name="cards", applies_to="all", detectors="card", action="inspect")
+    McpQuota.objects.create(name="daily", hard_limit=10, per="all", unit="calls", period="day", applies_to="all")
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("rows")
     template.copy_to(path / "hub.sqlite3")
-    ended = run(path, "shell", "--no-imports", "-c", FILL)
-    assert ended.returncode == 0, ended.stderr
+    with inside(path):
+        _fill()
     return path
 
 
@@ -207,7 +203,7 @@ def test_workspaces_are_made_and_say_whose_groups_belong_to_them(home: Path) -> 
     assert told(home, "workspace", "show", "team-1") == {**changed, "updated_at": changed["updated_at"]}
     assert [row["slug"] for row in told(home, "workspace", "list")] == ["team-1"]
     for words, said in (
-        (["make", "Team!"], "small letters"),
+        (["make", "Team!"], "lowercase letters"),
         (["make", "team-1"], "already exists"),
         (["make", "team-2", "--members", "Viewers"], "The nearest: Viewer"),
         (["set", "team", "--members", "Viewer"], "The nearest: team-1"),
@@ -224,4 +220,4 @@ def test_workspaces_are_made_and_say_whose_groups_belong_to_them(home: Path) -> 
     assert "there is no workspace 'team-9'" in ended.stderr
     ended = run(home, "token", "create", "too much", "--workspace", "team-1", "--scope", "catalog:write")
     assert ended.returncode == 2
-    assert "about the whole hub" in ended.stderr
+    assert "covers the whole hub" in ended.stderr

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests import template
-from tests.mcphub.running import run
-
-pytestmark = pytest.mark.program
-
-SEED = """
 from django.contrib.auth.models import User
-from mcphub.login.factors import holding
-user = User.objects.create_superuser("root", password="a long password")
-holding.make_codes(user)
-"""
+
+from mcphub.features.login.factors import holding
+from tests import template
+from tests.in_process import inside, run
 
 
 def test_the_factors_of_one_person_are_taken_away(tmp_path: Path) -> None:
     template.copy_to(tmp_path / "hub.sqlite3")
-    assert run(tmp_path, "shell", "-c", SEED).returncode == 0
+    with inside(tmp_path):
+        holding.make_codes(User.objects.create_superuser("root"))
     assert run(tmp_path, "second-factor", "forget", "root", "--reason", "lost").stdout == "root: 1 taken away.\n"
     assert run(tmp_path, "second-factor", "forget", "root").stdout == "root has none.\n"
     nobody = run(tmp_path, "second-factor", "forget", "nobody")

@@ -16,8 +16,9 @@ import psycopg
 import pytest
 
 from tests import forking, template
-from tests.mcphub.running import DEADLINE_SECONDS, ROOT, Hub, environment, free_port, run, serve, wait_until_gone
-from tests.servers import postgres_database, until
+from tests.mcphub.running import ROOT, Hub, environment, run, serve, wait_until_gone
+from tests.servers import free_port, postgres_database, until
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.program
 
@@ -38,7 +39,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def _post(hub: Hub, key: str, body: dict[str, Any], **headers: str) -> tuple[int, dict[str, str], bytes]:
-    line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=DEADLINE_SECONDS)
+    line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=PATIENCE_SECONDS)
     try:
         line.request(
             "POST",
@@ -91,7 +92,7 @@ def test_a_hub_that_is_starting_takes_no_connection_that_would_wait_for_it(tmp_p
                 "SELECT true FROM pg_locks WHERE NOT granted AND relation = 'sessions_app_serverprocess'::regclass"
             )
             try:
-                until(lambda: looking.execute(waiting).fetchone(), DEADLINE_SECONDS)
+                until(lambda: looking.execute(waiting).fetchone())
                 assert not _accepts(hub)
                 holding.rollback()
                 hub.wait_ready()
@@ -99,7 +100,7 @@ def test_a_hub_that_is_starting_takes_no_connection_that_would_wait_for_it(tmp_p
                 assert hub.stop(signal.SIGTERM) == 0
             finally:
                 process.kill()
-                process.wait(DEADLINE_SECONDS)
+                process.wait(PATIENCE_SECONDS)
                 assert process.stdout is not None
                 process.stdout.close()
 
@@ -113,17 +114,17 @@ def test_of_two_hubs_that_start_at_once_on_one_port_one_serves_and_the_other_say
         with (tmp_path / f"{name}.err").open("wb") as log:
             both.append(forking.start(*words, env=environment(tmp_path / name), stdout=subprocess.DEVNULL, stderr=log))
     try:
-        until(lambda: any(each.poll() is not None for each in both), DEADLINE_SECONDS)
+        until(lambda: any(each.poll() is not None for each in both))
         (ended,) = (at for at, each in enumerate(both) if each.poll() is not None)
         assert both[ended].returncode == 1
         assert "another program has the port" in (tmp_path / f"{('one', 'two')[ended]}.err").read_text()
         other = Hub(both[1 - ended], port)
-        until(lambda: _accepts(other), DEADLINE_SECONDS)
+        until(lambda: _accepts(other))
         assert other.stop(signal.SIGTERM) == 0
     finally:
         for each in both:
             each.kill()
-            each.wait(DEADLINE_SECONDS)
+            each.wait(PATIENCE_SECONDS)
 
 
 def test_first_start_prints_credentials_once_that_work_and_ends_with_status_0(tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ def test_workers_do_not_outlive_a_killed_parent(home: Path) -> None:
     with serve(home, "--workers", "2") as hub:
         workers = hub.children()
         hub.process.kill()
-        hub.process.wait(DEADLINE_SECONDS)
+        hub.process.wait(PATIENCE_SECONDS)
         wait_until_gone(workers)
 
 
@@ -189,7 +190,7 @@ def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(home: Path) ->
     with serve(home, MCPHUB_DRAIN_SECONDS="600") as hub:
         key = _printed(hub, "API key")
         _, headers, _ = _post(hub, key, _INITIALIZE)
-        line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=DEADLINE_SECONDS)
+        line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=PATIENCE_SECONDS)
         line.request(
             "GET",
             "/mcp",
@@ -205,7 +206,7 @@ def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(home: Path) ->
         read = threading.Thread(target=stream.read)
         read.start()
         assert hub.stop(signal.SIGTERM) == 0  # long before the drain time
-        read.join(DEADLINE_SECONDS)
+        read.join(PATIENCE_SECONDS)
         assert not read.is_alive()
         line.close()
 
@@ -225,12 +226,12 @@ def test_sigterm_lets_a_call_under_way_finish(tmp_path: Path, workers: str) -> N
         answers: list[tuple[int, dict[str, str], bytes]] = []
         caller = threading.Thread(target=lambda: answers.append(_post(hub, key, call, **session)))
         caller.start()
-        began = until(lambda: list(home.rglob("x.began")), DEADLINE_SECONDS)
+        began = until(lambda: list(home.rglob("x.began")))
         hub.process.send_signal(signal.SIGTERM)
-        until(lambda: not _accepts(hub), DEADLINE_SECONDS)
+        until(lambda: not _accepts(hub))
         (began[0].parent / "x.release").touch()
-        assert hub.process.wait(DEADLINE_SECONDS) == 0
-        caller.join(DEADLINE_SECONDS)
+        assert hub.process.wait(PATIENCE_SECONDS) == 0
+        caller.join(PATIENCE_SECONDS)
     assert b"x was released" in answers[0][2]
 
 

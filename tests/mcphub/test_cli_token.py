@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from tests import template
-from tests.mcphub.running import run
-
-pytestmark = pytest.mark.program
+from tests.in_process import run
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from tests.mcphub.running import run, serve
 from tests.servers import POSTGRES, ROOT, postgres_database, until
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.rig
 
@@ -48,7 +49,7 @@ def test_the_hub_serves_and_seals_with_a_role_that_can_only_append(roles: tuple[
         key = made.stdout.split()[-1]
         until((data / "audit" / "checkpoints").exists)
         address = f"http://127.0.0.1:{hub.port}/api/audit/checkpoints/"
-        answer = httpx2.get(address, headers={"Authorization": f"Bearer {key}"})
+        answer = httpx2.get(address, headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_SECONDS)
         assert answer.json()["results"], answer.text
     assert run(data, "audit", "verify", **own).returncode == 0
     with psycopg.connect(own["MCPHUB_DATABASE_URL"], autocommit=True) as raw:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mcphub.process.django_places import DjangoPlaces
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Django:
@@ -49,7 +50,7 @@ class Answer:
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await scenario()
 
     asyncio.run(bounded())

@@ -8,7 +8,12 @@ import sys
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import BadRequest, DisallowedHost, PermissionDenied
+from django.core.handlers.exception import response_for_exception
+from django.http import HttpResponse
 from django.test import RequestFactory
+from django.utils.log import log_response
 
 from invocations.redaction.policy import RedactionPolicy
 from invocations.redaction.records import of_call as of_call_now
@@ -59,6 +64,32 @@ def test_a_traceback_is_part_of_the_record(style: Any) -> None:
     said = json.loads(formatted)["exception"] if style == "json" else formatted.split("\n", 1)[1]
     assert said.startswith("Traceback (most recent call last):")
     assert said.endswith("ValueError: no")
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+@pytest.mark.parametrize("refusal", [PermissionDenied("no"), BadRequest("no"), DisallowedHost("no")])
+def test_a_refused_request_is_one_line(style: Any, refusal: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    request = RequestFactory().get("/admin/")
+    request.user = AnonymousUser()
+    with caplog.at_level(logging.WARNING):
+        answer = response_for_exception(request, refusal)
+    assert answer.status_code in (400, 403)
+    [record] = caplog.records
+    assert record.exc_info
+    line = formatter(style).format(record)
+    assert "\n" not in line
+    assert len(line) < 400
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_failed_request_has_its_traceback(style: Any, caplog: pytest.LogCaptureFixture) -> None:
+    request = RequestFactory().get("/admin/")
+    try:
+        raise ValueError("no")
+    except ValueError as error:
+        log_response("Internal Server Error", response=HttpResponse(status=500), request=request, exception=error)
+    [record] = caplog.records
+    assert "Traceback" in formatter(style).format(record)
 
 
 @pytest.mark.parametrize("style", ["json", "console"])

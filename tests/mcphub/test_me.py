@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from html import unescape
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client as Browser
+from django.utils import timezone
 from oauth2_provider.models import Application
 
-from invocations.models import McpQuota, QuotaCount
+from invocations.models import McpApproval, McpQuota, QuotaCount
 from invocations.quotas.quota import Charge
-from mcphub.signin.models import Consent
+from mcphub import clients
+from mcphub.features.signin.models import Consent
 from sessions_app.login import open_logins
 from sessions_app.models import ApiKey, AuditEvent, McpSession
 from tests.factories import GroupFactory, McpSessionFactory, McpToolInvocationFactory
@@ -144,7 +151,9 @@ def test_nothing_is_done_by_a_link_or_without_the_form(anna: World, deed: str) -
 
 
 @pytest.mark.parametrize("asked", ["", "0", "x", "99999999999999999999", "\0", "é"])
-@pytest.mark.parametrize("deed", ["clients/take-back", "keys/revoke", "open/end-session", "keys/lose", "x/y"])
+@pytest.mark.parametrize(
+    "deed", ["clients/take-back", "keys/revoke", "open/end-session", "approvals/approve", "keys/lose", "x/y"]
+)
 def test_what_names_nothing_is_not_found(anna: World, deed: str, asked: str) -> None:
     assert anna.browser.post(f"/me/{deed}/", {"id": asked}).status_code == 404
 
@@ -169,6 +178,62 @@ def test_a_person_sees_how_much_of_a_quota_is_used_and_when_it_is_released(anna:
 
 def test_without_quotas_the_page_says_nothing_of_them(anna: World) -> None:
     assert 'id="quotas"' not in anna.browser.get("/me/").content.decode()
+
+
+# The way to the first call ---------------------------------------------------------------------------------
+
+
+def test_the_page_has_all_that_a_client_needs(anna: World, settings: Any) -> None:
+    page = anna.browser.get("/me/").content.decode()
+    address = settings.MCPHUB_PUBLIC_URL + "/mcp"
+    assert f'<code id="endpoint">{address}</code>' in page
+    for each in (*clients.address_only(address), *clients.snippets(address, "")):
+        assert each.title in page
+    links = [unescape(link) for link in re.findall(r'href="(vscode:[^"]+|\w+://[^"]+)"', page)]
+    told = {link.partition(":")[0]: link for link in links}
+    assert json.loads(unquote(told["vscode"].partition("?")[2])) == {"name": "mcp-hub", "type": "http", "url": address}
+    for client in ("cursor", "lmstudio"):
+        asked = parse_qs(urlsplit(told[client]).query)
+        assert (asked["name"], json.loads(b64decode(asked["config"][0]))) == (["mcp-hub"], {"url": address})
+
+
+@pytest.mark.parametrize(("own_keys", "words"), [(True, "Create one"), (False, "Ask the operator who invited you")])
+def test_without_sign_in_a_key_is_the_way(anna: World, settings: Any, own_keys: bool, words: str) -> None:
+    settings.MCPHUB_SIGN_IN, settings.MCPHUB_OWN_KEYS = False, own_keys
+    page = anna.browser.get("/me/").content.decode()
+    assert words in page
+    assert "vscode:" not in page
+    assert ('href="#keys"' in page) == own_keys
+
+
+# Approvals -------------------------------------------------------------------------------------------------
+
+
+def waits(of: World, **fields: Any) -> McpApproval:
+    now = timezone.now()
+    whole = {"id": f"appr_{McpApproval.objects.count()}", "tool_name": "pay", "arguments": {"sum": 3}, **fields}
+    whole |= {"binding": str(fields), "principal": f"user:{of.person.pk}", "caller_label": str(of.person)}
+    return McpApproval.objects.create(**whole, created_at=now, expires_at=now + timedelta(hours=1))
+
+
+def test_a_person_sees_what_waits_and_decides_what_is_theirs(anna: World, boris: World) -> None:
+    assert 'id="approvals"' not in anna.browser.get("/me/").content.decode()
+    own, others, foreign = waits(anna, decider="caller"), waits(anna, decider="another"), waits(boris, decider="caller")
+    page = anna.browser.get("/me/").content.decode()
+    assert page.count(f'value="{own.pk}"') == 2
+    assert page.count(f'value="{others.pk}"') == 1, "to deny it alone"
+    assert foreign.pk not in page
+    for row, code in ((own, 302), (others, 302), (foreign, 404)):
+        assert anna.browser.post("/me/approvals/approve/", {"id": row.pk}).status_code == code
+    assert [McpApproval.objects.get(pk=row.pk).status for row in (own, others, foreign)] == [
+        "approved",
+        "pending",
+        "pending",
+    ]
+    assert "Another person must approve" in anna.browser.get("/me/").content.decode()
+    assert anna.browser.post("/me/approvals/deny/", {"id": others.pk}).status_code == 302
+    assert McpApproval.objects.get(pk=others.pk).status == "denied"
+    assert AuditEvent.objects.get(kind="call.approved").actor == f"user:{anna.person.pk}"
 
 
 # Keys ------------------------------------------------------------------------------------------------------

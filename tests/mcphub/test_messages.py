@@ -27,7 +27,7 @@ Entry = tuple[str, str]
 
 
 def entries(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Give flags and parts (msgid, msgid_plural, msgstr, msgstr[0] …) of each entry of a .po file."""
+    """Return flags and parts (msgid, msgid_plural, msgstr, msgstr[0] …) of each entry of a .po file."""
     for block in re.split(r"\n\s*\n", text):
         flags: list[str] = []
         parts: dict[str, str] = {}
@@ -46,7 +46,7 @@ def entries(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
 
 
 def written() -> dict[Entry, list[str]]:
-    """Give the translations of the .po file; refuse fuzzy ones."""
+    """Return the translations of the .po file; refuse fuzzy ones."""
     found = {}
     for flags, parts in entries((CATALOGUE / "django.po").read_text()):
         if parts["msgid"]:
@@ -69,8 +69,11 @@ def said_in(code: str) -> Iterator[Entry]:
             yield words[0], words[1]
 
 
+CALL = re.compile(r"""\bn?gettext\((?:[^()'"]|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")*\)""")
+
+
 def said() -> set[Entry]:
-    """Give every message of the code and the templates."""
+    """Return every message of the code and the templates."""
     # CPython 3.11 fails to parse when the collector, in the middle of it, runs a finaliser that parses as well.
     gc.collect()
     found: set[Entry] = set()
@@ -78,10 +81,10 @@ def said() -> set[Entry]:
         for source in (HOME / package).rglob("*.py"):
             if "migrations" not in source.parts:
                 found |= set(said_in(source.read_text()))
-    for page in (HOME / "templates").rglob("*.html"):
+    for page in [*(HOME / "templates").rglob("*.html"), *HOME.glob("mcphub/features/*/templates/**/*.html")]:
         # `templatize` leaves the calls, one after the other, in a text that is no Python as a whole.
         code = templatize(page.read_text(), origin=str(page))
-        for call in re.findall(r"""\bn?gettext\(.*?\)(?= |$|\n)""", code, re.DOTALL):
+        for call in CALL.findall(code):
             found |= set(said_in(call))
     return {entry for entry in found if entry[0]}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcphub.backup import sealed
+from mcphub.features.backup import sealed
 
 PASSPHRASE = "correct horse battery"
 HEADER = {"version": "1"}

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests import template
-from tests.mcphub.running import DEADLINE_SECONDS, run, serve
+from tests.mcphub.running import run, serve
 from tests.servers import until
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.program
 
@@ -21,13 +22,13 @@ def test_a_stream_of_http_and_sse_outlives_a_database_that_takes_no_writes(tmp_p
     key = run(home, "token", "create", "a").stdout.split()[-1]
     quick = {"MCPHUB_HEARTBEAT_SECONDS": "1", "MCPHUB_LEDGER_TIMEOUT_SECONDS": "0.3"}
     with serve(home, errors=log, **quick) as hub:
-        line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=DEADLINE_SECONDS)
+        line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=PATIENCE_SECONDS)
         line.request("GET", "/sse", headers={"Authorization": f"Bearer {key}", "Accept": "text/event-stream"})
         answer = line.getresponse()
         assert answer.readline() == b"event: endpoint\n"
-        other = sqlite3.connect(home / "hub.sqlite3", isolation_level=None, timeout=DEADLINE_SECONDS)
+        other = sqlite3.connect(home / "hub.sqlite3", isolation_level=None, timeout=PATIENCE_SECONDS)
         other.execute("BEGIN IMMEDIATE")
-        until(lambda: "The ledger cannot commit" in log.read_text(), DEADLINE_SECONDS)
+        until(lambda: "The ledger cannot commit" in log.read_text())
         for _ in range(6):
             assert answer.readline()
         other.execute("ROLLBACK")

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests import template
-from tests.mcphub.running import free_port, run
+from tests.in_process import run
+from tests.mcphub import running
+from tests.servers import free_port
 
 pytestmark = pytest.mark.program
 
@@ -25,7 +27,8 @@ COMMANDS = [
 
 def said(data: Path, words: list[str], status: tuple[int, ...] = (1,)) -> str:
     """What a command that stops says; one line, or for doctor its findings."""
-    ended = run(data, *(str(free_port()) if word == "PORT" else word for word in words))
+    command = running.run if words[0] in ("serve", "stdio") else run
+    ended = command(data, *(str(free_port()) if word == "PORT" else word for word in words))
     assert ended.returncode in status, ended.stdout + ended.stderr
     assert "Traceback" not in ended.stdout + ended.stderr
     if words != ["doctor"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,10 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
-from sessions_app.models import ApiKey, McpWorkspace, SavedView
+from invocations import tools
+from invocations.models import McpQuota
+from sessions_app.caller import Caller
+from sessions_app.models import ApiKey, AuditEvent, McpWorkspace, SavedView
 from sessions_app.workspaces import scope
 from sessions_app.workspaces.acting import PAGES
 from sessions_app.workspaces.scope import InWorkspace, Scope
@@ -22,7 +27,10 @@ from tests.factories import (
     UserFactory,
 )
 from tests.rest import by_token, error_of
-from tools_catalog.models import McpPolicyRule, McpToolDefinition, McpToolset
+from tests.tools_catalog.backends.backend_peers import ScriptedContext, reference_of, run_tool
+from tools_catalog.backends.offered import prompt, prompts
+from tools_catalog.backends.python import tool
+from tools_catalog.models import McpConnection, McpPolicyRule, McpToolDefinition, McpToolset
 
 pytestmark = pytest.mark.django_db
 
@@ -119,7 +127,7 @@ def test_every_row_of_another_workspace_is_missing_under_its_address(two: Simple
 
 
 def _addresses() -> list[tuple[str, str]]:
-    """Give every address of the console with what stands for its parameters."""
+    """Return every address of the console with what stands for its parameters."""
     from django.contrib import admin
 
     found = []
@@ -200,6 +208,20 @@ def test_a_key_of_a_workspace_reads_its_calls_over_rest_and_no_others(two: Simpl
     assert [row["name"] for row in client.get("/api/keys/").json()["results"]] == ["auditor", "ours key"]
 
 
+def test_no_key_gives_a_role_in_a_workspace(two: SimpleNamespace) -> None:
+    """A directory's key would put a group of its own among people who read bodies and decide about calls."""
+    _, token = ApiKey.issue("directory", scopes=["people:write"])
+    client = by_token(token)
+    Group.objects.create(name="mine")
+    at = f"/api/workspaces/{two.ours.workspace.slug}/"
+    for role in ("auditors", "operators"):
+        error_of(client.patch(at, {role: ["mine"]}, content_type="application/json"), 403, "forbidden")
+    assert client.patch(at, {"members": ["mine"]}, content_type="application/json").status_code == 200
+    made = {"slug": "made", "operators": ["mine"]}
+    error_of(client.post("/api/workspaces/", made, content_type="application/json"), 403, "forbidden")
+    assert not McpWorkspace.objects.filter(slug="made").exists()
+
+
 def test_every_other_resource_is_refused_to_a_key_of_a_workspace(two: SimpleNamespace) -> None:
     _, token = ApiKey.issue("all", scopes=["audit:read", "tools:list"], workspace=two.ours.workspace)
     client = by_token(token)
@@ -272,8 +294,8 @@ def test_a_right_that_is_taken_away_ends_the_pages_at_once(two: SimpleNamespace)
 def test_operators_read_no_bodies_and_auditors_change_nothing(two: SimpleNamespace) -> None:
     operator, auditor = person("ours operators"), person("ours auditors")
     page = reverse("admin:invocations_mcptoolinvocation_change", args=[two.ours.call.pk])
-    assert "may not read bodies" in operator.get(page).content.decode()
-    assert "may not read bodies" not in auditor.get(page).content.decode()
+    assert "read bodies" in operator.get(page).content.decode()
+    assert "read bodies" not in auditor.get(page).content.decode()
     assert auditor.get(reverse("admin:tools_catalog_mcptoolset_add")).status_code == 403
     change = reverse("admin:tools_catalog_mcptooldefinition_change", args=[two.ours.tool.pk])
     assert operator.post(change, {"title": "Taken"}).status_code == 403
@@ -331,3 +353,155 @@ def test_who_acts_in_a_workspace_logs_out(two: SimpleNamespace) -> None:
     assert client.post(reverse("admin:logout")).status_code in (200, 302)
     assert client.get(reverse("admin:invocations_mcptoolinvocation_changelist")).status_code == 302
     assert client.get(reverse("my-access")).status_code == 302  # to the login
+
+
+# What tools read -------------------------------------------------------------------------------------------
+
+
+@tool(description="Says in which workspace it reads.")
+def reads_in() -> str:
+    return str(scope.current())
+
+
+@tool(description="Says the same, in the loop.")
+async def reads_in_the_loop() -> str:
+    await asyncio.sleep(0)
+    return str(scope.current())
+
+
+@prompt(description="Says the same, to a prompt.")
+def prompt_reads_in() -> str:
+    return str(scope.current())
+
+
+@pytest.mark.parametrize("function", [reads_in, reads_in_the_loop])
+def test_a_tool_reads_in_the_workspace_that_its_caller_came_by(function: Any) -> None:
+    ours = Scope(3, "ours")
+    assert run_tool(function, context=ScriptedContext(caller_workspace=ours)).content[0]["text"] == str(ours)
+    assert run_tool(function, context=ScriptedContext()).content[0]["text"] == "None"
+    assert scope.current() is None
+
+
+def test_a_prompt_reads_in_the_workspace_that_its_caller_came_by() -> None:
+    ours = Scope(3, "ours")
+    entry = prompts[reference_of(prompt_reads_in)]
+    assert asyncio.run(entry.call({}, ScriptedContext(caller_workspace=ours))) == str(ours)
+
+
+def test_tools_of_the_hub_itself_show_calls_of_the_workspace_alone(two: SimpleNamespace, monkeypatch: Any) -> None:
+    monkeypatch.setattr(tools, "close_old_connections", lambda: None)  # which would close that of the test
+    context: Any = ScriptedContext(caller_scopes=frozenset({"tools:call", "audit:read"}))
+
+    def read() -> str:
+        recent, counted = tools.recent_invocations(context), tools.tool_statistics(context)
+        return recent.model_dump_json() + counted.model_dump_json()
+
+    with scope.acting_in(Scope(two.ours.workspace.pk, "ours")):
+        within = read()
+    assert within.count("ours.tool") == 2
+    assert "theirs" not in within
+    assert "everybodys" not in within
+    assert "theirs_alone.tool" in read()
+
+
+def test_a_call_says_by_which_workspace_its_caller_came() -> None:
+    came = Caller(principal="key:1", label="", scopes=frozenset(), workspace=3, workspace_slug="ours")
+    assert scope.of_caller(came) == Scope(3, "ours")
+    assert scope.of_caller(replace(came, workspace=0, workspace_slug="")) == Scope(0, "")
+    assert scope.of_caller(replace(came, workspace=None)) is None
+
+
+# Histories -------------------------------------------------------------------------------------------------
+
+OWNED = ("tool", "toolset", "rule", "key")
+
+
+def _history_of(row: Any) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_history", args=[row.pk])
+
+
+@pytest.mark.parametrize("role", ["auditors", "operators"])
+@pytest.mark.parametrize("kind", OWNED)
+def test_the_history_of_a_row_is_shown_where_the_row_is(two: SimpleNamespace, role: str, kind: str) -> None:
+    client = person(f"ours {role}")
+    theirs, ours = getattr(two.theirs, kind), getattr(two.ours, kind)
+    for each in AuditEvent.objects.filter(subject_model=theirs._meta.label_lower, subject_id=theirs.pk):
+        assert client.get(f"{_history_of(theirs)}{each.pk}/").status_code in (403, 404)
+    answer = client.get(_history_of(theirs))
+    assert answer.status_code in (302, 403, 404)
+    assert not _has_theirs(answer)
+    own = client.get(_history_of(ours))
+    assert own.status_code in (200, 403)
+    if own.status_code == 200:
+        assert f"{_history_of(ours)}" in own.content.decode()
+    if kind in ("toolset", "rule"):
+        address = _history_of(theirs)
+        theirs.delete()
+        assert not _has_theirs(client.get(address))
+
+
+def test_what_a_row_was_before_it_moved_is_not_shown_in_its_workspace(two: SimpleNamespace) -> None:
+    row = McpToolset.objects.get(pk=two.theirs.toolset.pk)
+    row.title, row.workspace = "moved here", two.ours.workspace
+    row.save()
+    row.description = "of ours"
+    row.save()
+    client = person("ours operators")
+    page = client.get(_history_of(row)).content.decode()
+    assert "of ours" in page
+    assert "moved here" not in page
+    first = AuditEvent.objects.filter(subject_model=row._meta.label_lower, subject_id=row.pk).order_by("pk").first()
+    assert first is not None
+    assert client.get(f"{_history_of(row)}{first.pk}/").status_code == 404
+
+
+# Names -----------------------------------------------------------------------------------------------------
+
+
+def test_who_acts_in_a_workspace_does_not_learn_which_people_and_groups_there_are(two: SimpleNamespace) -> None:
+    client = person("ours operators")
+    UserFactory(username="somebody-there")
+
+    def said(**members: Any) -> str:
+        sent = {"name": "made", "scopes": ["tools:list"], **members}
+        answer = client.post("/api/keys/", sent, content_type="application/json")
+        assert answer.status_code in (409, 422), answer.content
+        text: str = answer.content.decode()
+        return text
+
+    for member, there, nobody in (
+        ("owner", "somebody-there", "somebody-else"),
+        ("groups", [f"{OTHERS} auditors"], ["no-such-group"]),
+    ):
+        name, missing = (there[0], nobody[0]) if isinstance(there, list) else (there, nobody)
+        assert said(**{member: there}).replace(name, "N") == said(**{member: nobody}).replace(missing, "N")
+
+
+def test_my_access_shows_no_quota_on_tools_that_the_person_does_not_see(two: SimpleNamespace) -> None:
+    client = person("ours members")
+    McpConnection.objects.create(
+        slug=OTHERS, transport="streamable-http", url="https://x.example/mcp", workspace=two.theirs.workspace
+    )
+    for name, applies_to, target in (
+        ("theirs one", "tool", "theirs_alone.*"),
+        ("theirs two", "toolset", two.theirs.toolset.slug),
+        ("theirs three", "connection", OTHERS),
+        ("theirs four", "tag", OTHERS),
+        ("ours", "tool", "ours.tool everybodys.*"),
+        ("sets", "toolset", two.ours.toolset.slug),
+    ):
+        McpQuota.objects.create(name=name, hard_limit=5, applies_to=applies_to, target=target, words=f"words {name}")
+    page = client.get(reverse("my-access")).content.decode()
+    assert "words ours" in page
+    assert "words sets" in page
+    assert "theirs" not in page
+
+
+def test_an_address_to_connect_an_account_does_not_tell_whether_the_name_is_there(two: SimpleNamespace) -> None:
+    McpConnection.objects.create(
+        slug=OTHERS, transport="streamable-http", url="https://x.example/mcp", account="personal", enabled=True
+    )
+    client = person("ours members")
+    there, missing = client.get(f"/connect/to/{OTHERS}/"), client.get("/connect/to/nothing/")
+    assert there.status_code == missing.status_code == 404
+    assert there.content == missing.content.replace(b"nothing", OTHERS.encode())

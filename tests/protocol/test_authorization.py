@@ -278,3 +278,27 @@ def test_an_account_is_called_by_what_its_id_token_says(claims: dict[str, Any], 
 def test_an_id_token_that_cannot_be_read_gives_no_name(token: object) -> None:
     answer: Any = {"access_token": "t", "token_type": "Bearer", "id_token": token}
     assert TokenAnswer.read(200, answer, ()).name == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("https://a.example/", "https://a.example", True),
+        ("https://a.example", "https://a.example/", True),
+        ("https://a.example//", "https://a.example", False),
+        ("https://a.example/tenant/", "https://a.example/tenant", False),
+        ("https://a.example/?", "https://a.example/", False),
+        ("https://b.example", "https://a.example/", False),
+        ("https://A.example", "https://a.example/", False),
+    ],
+)
+def test_a_lone_slash_after_an_origin_is_no_other_issuer(one: str, other: str, is_same: bool) -> None:
+    assert authorization.is_same_issuer(one, other) is is_same
+    if is_same:
+        assert IssuerMetadata.read({**KNOWN, "issuer": one}, other).issuer == one
+
+
+@pytest.mark.parametrize("status", [200, 201, 202])
+def test_a_token_comes_with_any_status_of_success(status: int) -> None:
+    given = {"access_token": "t", "token_type": "Bearer"}
+    assert authorization_flow.TokenAnswer.read(status, given, ()).access_token == "t"

@@ -227,3 +227,19 @@ def test_a_refused_value_is_always_explained(schema, value):
         found = validator.explain(value)
         assert found.sentence
         assert all(violation["message"] for violation in found.violations)
+
+
+def test_an_object_of_very_many_members_is_explained_by_some_of_them():
+    schema = {
+        "type": "object",
+        "properties": {"late": {"type": "string"}, "a": {"type": "number"}},
+        "required": ["b"],
+        "additionalProperties": False,
+    }
+    value = {f"k{number}": 1 for number in range(99_000)} | {"late": 1, "a": "x"}
+    few = dict(list(value.items())[:150]) | {"late": 1, "a": "x"}
+    assert compile(schema).explain(value) == compile(schema).explain(few)
+    assert compile({**schema, "additionalProperties": True}).explain(value).sentence.count(";") == 2
+    for most in (500, 50_000):
+        narrow = compile({"maxProperties": most}).explain(dict.fromkeys(map(str, range(most + 1)), 1))
+        assert f"at most {most} members" in narrow.sentence

@@ -13,6 +13,7 @@ from mcp_types import methods
 from sessions_app.protocol import shapes
 from sessions_app.protocol.revisions import NEWEST, revision
 from tests.clients import install
+from tests.waiting import PATIENCE_SECONDS
 
 from . import newest
 
@@ -68,7 +69,7 @@ OF_ITS_YEAR = [("1.2.0", "2024-11-05"), ("1.9.4", "2025-03-26"), ("1.12.4", "202
 
 @pytest.mark.parametrize(("parse", "version"), OF_ITS_YEAR, indirect=["parse"])
 @pytest.mark.parametrize("method", ANSWERS)
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_client_of_the_year_parses_every_answer(parse, version, method, data):
     value = answer(method, version, data)
@@ -85,7 +86,7 @@ def test_the_judge_can_say_no():
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert "content" in json.loads(done.stdout)
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import psycopg
 
-from mcphub.commands.demo_filling import fill
-from mcphub.commands.demo_model import DemoModel
+from mcphub.features.demo.filling import fill
+from mcphub.features.demo.model import DemoModel
 from tests import operations, secret_operations
 from tests.servers import POSTGRES, ROOT, Hub
 
@@ -34,7 +34,7 @@ _LEFT = {"start.lock", "migrated", "static", "children"}
 
 
 def released() -> list[str]:
-    """Give the versions that CHANGELOG.md calls released, from 1.0.0 on."""
+    """Return the versions that CHANGELOG.md calls released, from 1.0.0 on."""
     headings = re.findall(r"^## (\d+\.\d+\.\d+) \(\d{4}-", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     return [version for version in headings if int(version.partition(".")[0]) >= 1]
 

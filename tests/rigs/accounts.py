@@ -66,7 +66,7 @@ class Rig:
         elif named:
             self.outcomes["right"] += 1
         elif "onnect" in said:
-            self.outcomes["connected again"] += 1
+            self.outcomes["reconnects"] += 1
             with self._connecting:
                 self._connect(name, tool)
         else:

@@ -15,19 +15,30 @@ import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.chain.models import AuditHold
 from invocations.models import McpQuota, McpRedactionRule
-from invocations.shipping.models import ShippingTarget
-from mcphub.chat.models import ChatKey, ChatModel, ChatModelPrice, ChatProvider, ChatSession, Query
-from mcphub.login.invitations import invite
-from mcphub.login.models import LinkedIdentity, LoginProvider, SecondFactor
-from mcphub.signin.models import Issuer
+from mcphub.features.audit_export.models import ShippingTarget
+from mcphub.features.chat.models import ChatKey, ChatModel, ChatModelPrice, ChatProvider, ChatSession, Query
+from mcphub.features.fitting.models import ResultSize
+from mcphub.features.login.invitations import invite
+from mcphub.features.login.models import LinkedIdentity, LoginProvider, SecondFactor
+from mcphub.features.signin.models import Issuer
+from mcphub.features.skills import contents
+from mcphub.features.skills.models import Skill
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
-from tools_catalog.models import HttpService, McpGuardrail, McpPolicyRule, McpToolset, Secret, UpstreamAccount
+from tools_catalog.models import (
+    AllowedHost,
+    HttpService,
+    McpGuardrail,
+    McpPolicyRule,
+    McpToolset,
+    Secret,
+    UpstreamAccount,
+)
 
 
 def patterns(under: Any = None, before: str = "") -> Iterator[str]:
-    """Give every pattern of the URL configuration."""
+    """Return every pattern of the URL configuration."""
     for each in get_resolver().url_patterns if under is None else under:
         if isinstance(each, URLResolver):
             yield from patterns(each.url_patterns, before + str(each.pattern))
@@ -61,7 +72,7 @@ def address(pattern: str, rows: Mapping[str, Any]) -> str:
 
 
 def one_of_each() -> dict[str, Any]:
-    """Give the newest row of each model that the admin shows, by `app_model`; make those that can be made."""
+    """Return the newest row of each model that the admin shows, by `app_model`; make those that can be made."""
     rows = {}
     for model in admin.site._registry:
         name = f"{model._meta.app_label}_{model._meta.model_name}"
@@ -111,6 +122,13 @@ def _linked_identity() -> LinkedIdentity:
     return LinkedIdentity.make(make.UserFactory(), "https://login.example", "1", "Firm")
 
 
+def _skill() -> Skill:
+    row = Skill(path="greeting")
+    row.take(contents.of_text("---\nname: greeting\ndescription: How to greet.\n---\n"))
+    row.save()
+    return row
+
+
 def _approval() -> McpApproval:
     now = timezone.now()
     return McpApproval.objects.create(
@@ -124,7 +142,7 @@ def _approval() -> McpApproval:
         arguments={"table": "customers"},
         binding="0" * 64,
         created_at=now,
-        expires_at=now + timedelta(minutes=10),
+        expires_at=now + timedelta(days=1),
     )
 
 
@@ -172,6 +190,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "tools_catalog_secret": _secret,
     "tools_catalog_httpservice": lambda: HttpService.objects.create(slug="git", url="https://git.example.org/rest"),
     "tools_catalog_mcppolicyrule": lambda: McpPolicyRule.objects.create(name="watcher", watching=True),
+    "tools_catalog_allowedhost": lambda: AllowedHost.objects.create(host="10.0.0.7"),
     "tools_catalog_mcpguardrail": lambda: McpGuardrail.objects.create(name="flag", detectors="hidden", watching=True),
     "tools_catalog_mcptoolset": lambda: McpToolset.objects.create(slug="few", patterns="e*"),
     "tools_catalog_mcpresource": make.McpResourceFactory,
@@ -200,6 +219,8 @@ _MADE: dict[str, Callable[[], Any]] = {
     ),
     "invocations_mcpapproval": _approval,
     "invocations_mcpquota": lambda: McpQuota.objects.create(name="few", hard_limit=5, enabled=False),
+    "skills_skill": _skill,
+    "fitting_resultsize": lambda: ResultSize.objects.create(tool=_tool(), most_characters=4000),
     "invocations_mcptoolapproval": lambda: McpToolApproval.objects.create(tool=_tool()),
 }
 """Makes a row where there is none. What only the hub itself writes (blocks, events, tombstones) is not made here."""

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tests import operations
-from tests.chat import rows
-from tests.chat.running import ScriptedProvider
-from tests.chat.script import calls, say, script
 from tests.clients import install
+from tests.features.chat import rows
+from tests.features.chat.running import ScriptedProvider
+from tests.features.chat.script import calls, say, script
 from tests.servers import Hub
 from tests.upstreams.conftest import Operator, Peer
 

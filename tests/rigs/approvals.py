@@ -201,7 +201,7 @@ async def _torment(hubs: list[Hub], clients: list[Waiting], inbox: Inbox, kills:
 
 
 def check(clients: list[Waiting], audit: Audit, approvals: list[dict[str, Any]], done: dict[str, int]) -> list[str]:
-    """Give what contradicts the promise, in words."""
+    """Return what contradicts the promise, in words."""
     problems = [f"{name} took effect {count} times" for name, count in done.items() if count != 1]
     yes, no = dict[str, str](), set[str]()
     for row in approvals:

@@ -108,7 +108,7 @@ def held() -> tuple[int, int]:
 
 
 async def settled(before: tuple[int, int]) -> tuple[int, int]:
-    """Give what is held once it is no more than before, or after some patience."""
+    """Return what is held once it is no more than before, or after some patience."""
     deadline = time.monotonic() + 20
     while (now := held()) > before and time.monotonic() < deadline:  # noqa: ASYNC110 - there is nothing to wait for
         await asyncio.sleep(0.1)

@@ -68,7 +68,7 @@ class Bearer(Protocol):
     text: str
 
     async def renewed(self, text: str) -> bool:
-        """Whether there is another text since this one was refused."""
+        """Return whether there is another text since this one was refused."""
 
 
 class Key:
@@ -369,7 +369,7 @@ _ROUND: list[type[Client]] = [Session, Stateless, EventStream, Keyed, Session, R
 def crowd(
     count: int, url: str, key: str, stopping: asyncio.Event, environment: Mapping[str, str], label: str = "c"
 ) -> list[Client]:
-    """Give clients over all transports, one in eight over stdio. Their calls are named after `label`."""
+    """Return clients over all transports, one in eight over stdio. Their calls are named after `label`."""
     clients = [_ROUND[number % len(_ROUND)](f"{label}{number}", url, key, stopping) for number in range(count)]
     for client in clients:
         if isinstance(client, Stdio):

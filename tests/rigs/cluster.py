@@ -19,7 +19,7 @@ from tests.servers import free_port
 
 
 def binaries() -> Path | None:
-    """Give the folder of the newest `initdb` of this machine."""
+    """Return the folder of the newest `initdb` of this machine."""
     found = shutil.which("initdb")
     places = [Path(found)] if found else [Path(path) for path in glob.glob("/usr/lib/postgresql/*/bin/initdb")]
     return max(places, key=lambda path: str(path)).resolve().parent if places else None
@@ -51,7 +51,7 @@ class Cluster:
         return self
 
     def _making(self) -> list[str | Path]:
-        """Give the program that makes the folder of data, with its words."""
+        """Return the program that makes the folder of data, with its words."""
         made = ["-D", self._folder / "data", "-U", "postgres"]
         return [self._binaries / "initdb", *made, "-A", "trust", "-E", "UTF8"]
 
@@ -158,7 +158,7 @@ class Standby(Cluster):
 
 
 def _runs(pid: int) -> bool:
-    """Whether `pid` is still a process of PostgreSQL."""
+    """Return whether `pid` is still a process of PostgreSQL."""
     with contextlib.suppress(OSError):
         return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False

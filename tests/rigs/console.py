@@ -15,7 +15,7 @@ _TOKEN = "c" * 32
 
 
 def log_in() -> dict[str, str]:
-    """Give the cookies of a superuser, who is made where there is none."""
+    """Return the cookies of a superuser, who is made where there is none."""
     client = Client()
     people = get_user_model().objects
     client.force_login(people.filter(is_superuser=True).first() or people.create_superuser("rig"))
@@ -24,7 +24,7 @@ def log_in() -> dict[str, str]:
 
 
 def tool_form(name: str) -> tuple[str, dict[str, Any]]:
-    """Give the address of the page and the fields that a browser would send back."""
+    """Return the address of the page and the fields that a browser would send back."""
     from tools_catalog.models import McpToolDefinition  # the rig itself has no apps
 
     setup_test_environment()  # answers then tell the form that they show

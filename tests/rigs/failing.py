@@ -176,7 +176,7 @@ plan = Plan()
 
 
 def _shape(words: str) -> str:
-    """Give a statement without what differs from one to the next."""
+    """Return a statement without what differs from one to the next."""
     return re.sub(r'"s\d+_x\d+"', "savepoint", " ".join(words.split()))[:160]
 
 

@@ -10,7 +10,7 @@ from invocations.approvals.models import McpApproval
 from invocations.models import McpQuota, QuotaCount
 from invocations.quotas.quota import Charge
 from invocations.tasks.models import McpTask
-from mcphub.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
+from mcphub.features.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
 from sessions_app.models import McpSession, ServerProcess
 from tests.factories import McpTaskFactory, ServerProcessFactory
 

@@ -62,7 +62,7 @@ ADDRESS = "127.0.0.2"
 
 
 def call_of(tool: str, arguments: dict[str, Any], number: int = 1) -> tuple[dict[str, Any], dict[str, str]]:
-    """Give body and headers of a call without a session."""
+    """Return body and headers of a call without a session."""
     meta = {
         f"{META}protocolVersion": MODERN,
         f"{META}clientCapabilities": {},
@@ -150,10 +150,14 @@ class Attack:
         self.greedy, self.relayed, self.searcher = job["greedy"], job["relayed"], job["searcher"]
         self.seed, self.only = job["seed"], job["only"]
         self.told: Counter[str] = Counter()
+        self._began = asyncio.Event()
 
     async def run(self) -> None:
         """Attack until the process is told to end by the end of its input."""
         tasks = [asyncio.create_task(each) for each in self._all()]
+        began = asyncio.create_task(self._began.wait())
+        # A busy machine leaves them little time: what is measured begins with the flood.
+        await asyncio.wait([began, asyncio.gather(*tasks)], return_when=asyncio.FIRST_COMPLETED)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
         for task in tasks:
@@ -191,7 +195,7 @@ class Attack:
                     await self._misspeak(number, reader, writer)
                 finally:
                     writer.close()
-            self.told["sockets closed"] += 1
+            self._hear("sockets closed")
 
     async def _misspeak(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         way = number % 4
@@ -230,13 +234,17 @@ class Attack:
         async with self._client(self.searcher) as http:
             await self._again(lambda: http.get(asked), "searches")
 
+    def _hear(self, what: str) -> None:
+        self.told[what] += 1
+        self._began.set()
+
     async def _again(self, ask: Callable[[], Awaitable[httpx2.Response]], what: str) -> None:
         while True:
             try:
                 status = str((await ask()).status_code)
             except httpx2.HTTPError as error:
                 status = type(error).__name__
-            self.told[f"{what} {status}"] += 1
+            self._hear(f"{what} {status}")
             if status not in ("200", "400"):
                 await asyncio.sleep(0.05)  # a client that does not heed Retry-After
 
@@ -361,7 +369,7 @@ async def measure(hub: Hub, options: argparse.Namespace, keys: dict[str, str], h
 
 
 def recorded(hub: Hub, holder: Holder | None, made: int) -> int:
-    """Give how many calls are on record as the caller's; 0 while some are missing."""
+    """Return how many calls are on record as the caller's; 0 while some are missing."""
     named: dict[str, str] = {"caller_label": NAME}
     if holder is not None:
         client = holder.client.name
@@ -376,7 +384,7 @@ def recorded(hub: Hub, holder: Holder | None, made: int) -> int:
 
 
 def sign_in(hub: Hub, name: str) -> str:
-    """Give an access token of a new person."""
+    """Return an access token of a new person."""
     with Person(hub, name) as person, Client(hub) as client:
         return str(client.sign_in(person)["access_token"])
 

@@ -200,7 +200,7 @@ async def _kill(
 
 
 def _let_in(hub: Hub, clients: Sequence[Client], options: argparse.Namespace, rng: random.Random) -> dict[str, Holder]:
-    """Give clients tokens in place of the key; give those that have one, by their label."""
+    """Return clients tokens in place of the key; give those that have one, by their label."""
     of = clients if options.holding == "tokens" else clients[len(clients) // 2 :]
     chosen = [client for client in of if client.endpoint]
     held = token_holders.holders(hub, [client.endpoint for client in chosen], rng)
@@ -246,7 +246,7 @@ class Audit:
 
 
 def check(journal: list[Entry], audit: Audit, done: dict[str, int]) -> list[str]:
-    """Give what contradicts the promises, in words."""
+    """Return what contradicts the promises, in words."""
     problems = []
     rows = {row["invocation_id"]: row for row in audit.invocations}
     if len(rows) != len(audit.invocations):
@@ -291,7 +291,7 @@ def check(journal: list[Entry], audit: Audit, done: dict[str, int]) -> list[str]
 
 
 def check_names(held: Mapping[str, Holder], audit: Audit, workers: int) -> list[str]:
-    """Give the rows that do not name who called: the person and the client of a token, or the key."""
+    """Return the rows that do not name who called: the person and the client of a token, or the key."""
     problems = []
     for row in audit.invocations:
         name = json.loads(row["arguments"] or "{}").get("name", "")

@@ -90,7 +90,7 @@ class Rig:
         return set(self.operate(operations.values, "sessions_app.ServerProcess", "host", **found))
 
     def on_each(self, ask: Callable[[Speaker], bool]) -> bool:
-        """Whether each machine comes to give this answer in time."""
+        """Return whether each machine comes to give this answer in time."""
         for at in range(len(self.hubs)):
             with self.speaker(at) as speaker:
                 try:
@@ -294,7 +294,7 @@ def upgrade(rig: Rig) -> None:
 
 
 def not_started(hub: Hub) -> str:
-    """Give what a hub says that does not start."""
+    """Return what a hub says that does not start."""
     try:
         hub.start()
     except SystemExit as error:
@@ -369,7 +369,7 @@ def machines(stack: ExitStack, folder: Path, calls: int) -> Rig:
     pooled = stack.enter_context(Pooler(folder)).through(direct)
     hubs = []
     for number in range(_MACHINES):
-        own = {"MCPHUB_DATABASE_DIRECT_URL": direct, "MCPHUB_PEER_ADDRESS": f"127.0.0.1:{_two_ports()}"}
+        own = {"MCPHUB_DATABASE_DIRECT_URL": direct, "MCPHUB_PEER_ADDRESS": f"127.0.0.1:{free_port(_WORKERS)}"}
         hub = Hub(
             folder / f"m{number}", database=pooled, workers=_WORKERS, machine=f"machine-{number}", environment=own
         )
@@ -397,18 +397,6 @@ def machines(stack: ExitStack, folder: Path, calls: int) -> Rig:
     rig = Rig(hubs, stack.enter_context(Balancer([hub.port for hub in hubs])).url, key, calls)
     rig.expect("a hub that knows the pooler alone says what is missing", "MCPHUB_DATABASE_DIRECT_URL" in said)
     return rig
-
-
-def _two_ports() -> int:
-    """A free port whose next one is free, too: each worker has its own."""
-    return until(lambda: next((port for port in (free_port(),) if _is_free(port + 1)), 0))
-
-
-def _is_free(port: int) -> bool:
-    import socket
-
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def main() -> int:

@@ -128,7 +128,7 @@ class Callers:
 
     @staticmethod
     def _attempt(speaker: Speaker, name: str) -> tuple[bool, str]:
-        """Give whether the call was answered, or has to be asked again, and what it came to."""
+        """Return whether the call was answered, or has to be asked again, and what it came to."""
         try:
             answer = speaker.modern_call("count", {"name": name}, **{"mcphub/idempotencyKey": name})
         except httpx2.HTTPError as error:
@@ -208,7 +208,7 @@ def marks(hubs: Sequence[Hub], name: str) -> int:
 
 
 def prepared(folder: Path, kind: str, variables: Mapping[str, str], rows: int, seed: int) -> Hub:
-    """Give a hub on what 1.0.0 left, with so many calls, and a key of its own."""
+    """Return a hub on what 1.0.0 left, with so many calls, and a key of its own."""
     keeping.unpack(keeping.FOLDER / f"{_RELEASE}.{kind}.tar.xz", folder, variables)
     hub = Hub(folder, database=variables.get("MCPHUB_DATABASE_URL", ""))
     hub.patience_seconds = _PATIENCE_SECONDS
@@ -226,7 +226,7 @@ def prepared(folder: Path, kind: str, variables: Mapping[str, str], rows: int, s
 
 
 def beside(hub: Hub, folder: Path) -> Hub:
-    """Give a second hub on the database of the first, as on a machine of its own."""
+    """Return a second hub on the database of the first, as on a machine of its own."""
     other = Hub(folder, database=hub.database)
     other.patience_seconds = hub.patience_seconds
     other.data.mkdir(parents=True)
@@ -297,7 +297,7 @@ _PARTS = {"postgresql": on_postgresql, "sqlite": on_sqlite}
 
 
 def run(kind: str, options: argparse.Namespace) -> list[str]:
-    """Give what was wrong."""
+    """Return what was wrong."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="million-")))
         print(f"{kind}, {options.rows} calls", flush=True)

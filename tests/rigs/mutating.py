@@ -156,7 +156,7 @@ class Mutator:
         self.random = random.Random(seed)
 
     def spoil(self, method: str, path: str, headers: list[Header], value: Any) -> Call:
-        """Give the request with its JSON value spoilt in one to three ways; now and then only its headers."""
+        """Return the request with its JSON value spoilt in one to three ways; now and then only its headers."""
         call = Call(method, path, list(headers), b"")
         value = deepcopy(value)
         if self.random.random() < 0.75:

@@ -29,9 +29,9 @@ import httpx2
 import psycopg
 
 from tests import operations
-from tests.chat.conftest import ENVIRONMENT, KEYS, TOOLBOX, set_up
-from tests.chat.running import ScriptedProvider
-from tests.chat.script import calls, say, script
+from tests.features.chat.conftest import ENVIRONMENT, KEYS, TOOLBOX, set_up
+from tests.features.chat.running import ScriptedProvider
+from tests.features.chat.script import calls, say, script
 from tests.rigs import console
 from tests.rigs.failing import SOCKET
 from tests.servers import Hub, postgres_database, until
@@ -336,7 +336,7 @@ def sweep(rig: Rig, name: str, how: str) -> list[str]:
 
 
 def _clean(rig: Rig, make: type[Act]) -> list[tuple[str, int]]:
-    """Give the statements of an act that meets no failure, each with its number among those of the same words.
+    """Return the statements of an act that meets no failure, each with its number among those of the same words.
 
     Those that it sends each time: others are the hub's own, such as its sign of life, and need not come again.
     """
@@ -354,7 +354,7 @@ def _clean(rig: Rig, make: type[Act]) -> list[tuple[str, int]]:
 
 
 def _settled(act: Act, told: Told) -> str:
-    """Give what stays wrong: what was owed is written within a second, and who is gone is noticed."""
+    """Return what stays wrong: what was owed is written within a second, and who is gone is noticed."""
     until = time.monotonic() + 10
     while (words := act.wrong(told)) and time.monotonic() < until:
         time.sleep(0.05)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mcphub.features.importers import descriptions
+from mcphub.features.importers.candidates import Candidate
 from sessions_app.protocol import json, schemas
 from tests import operations
 from tests.servers import Hub
 from tests.wire.service import Service
 from tests.wire.speech import Speaker
-from tools_catalog.importers import descriptions
-from tools_catalog.importers.candidates import Candidate
 
 _OF_ONE_DOCUMENT = 12
 _VALUE = "user:password-of-the-survey"
@@ -79,7 +79,7 @@ def _import(chosen: list[_Chosen], mock: Service, hub: Hub) -> None:
         of_it = [each for each in chosen if each.slug == slug]
         only = [word for each in of_it for word in ("--only", each.candidate.key)]
         where = ["--service", slug, "--prefix", f"{slug}_", "--url", f"{mock.url}/{slug}"]
-        hub.command("catalog", "import", "openapi", str(of_it[0].path), *where, *only)
+        hub.command("catalog", "import", "openapi", str(of_it[0].path), *where, *only, "--enable")
         for name in of_it[0].secrets:
             hub.operate(operations.keep_secret, name, _VALUE, mock.url, f"service:{slug}", "headers.* query.*")
 

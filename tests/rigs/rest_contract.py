@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 
 from tests import operations
-from tests.chat.conftest import ENVIRONMENT, KEYS, TOOLBOX, set_up
-from tests.chat.running import ScriptedProvider
+from tests.features.chat.conftest import ENVIRONMENT, KEYS, TOOLBOX, set_up
+from tests.features.chat.running import ScriptedProvider
 from tests.servers import ROOT, Hub
 from tests.wire.speech import Speaker
 

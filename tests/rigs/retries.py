@@ -29,9 +29,9 @@ from typing import Any
 
 import httpx2
 
-from tests.chat.conftest import set_up
-from tests.chat.running import ScriptedProvider
-from tests.chat.script import calls, say, script
+from tests.features.chat.conftest import set_up
+from tests.features.chat.running import ScriptedProvider
+from tests.features.chat.script import calls, say, script
 from tests.rigs.clients import Client, Entry, EventStream, Keyed, Lost, Remote, Session, Stateless, Stdio
 from tests.rigs.kill_nine import Audit, effects
 from tests.rigs.process import Hub
@@ -233,7 +233,7 @@ class StdioCopies(Copying, Stdio):
 
 
 def crowd(hubs: list[Hub], key: str, calls: int) -> list[Repeating]:
-    """Give all who send, in their groups."""
+    """Return all who send, in their groups."""
     keyed: list[type[Repeating]] = [
         StatelessMeta,
         StatelessHeader,
@@ -316,7 +316,7 @@ async def _torment(hubs: list[Hub], clients: list[Repeating], kills: int, rng: r
 
 
 def check(clients: list[Repeating], audit: Audit, done: dict[str, int], kills: int) -> list[str]:
-    """Give what contradicts the promise, in words."""
+    """Return what contradicts the promise, in words."""
     told: dict[str, list[Entry]] = defaultdict(list)
     for client in clients:
         for entry in client.journal:

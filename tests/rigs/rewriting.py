@@ -50,7 +50,7 @@ class Rewriting:
         return answer.text
 
     def ready(self) -> str:
-        """Give what /ready says of the audit; nothing where it says nothing."""
+        """Return what /ready says of the audit; nothing where it says nothing."""
         said = httpx2.get(f"{self.hub.url}/ready", timeout=60).json()["parts"]
         return str(said.get("audit", ""))
 
@@ -60,7 +60,7 @@ class Rewriting:
         return any(line.startswith("mcphub_audit_alarm{") and line.endswith(" 1.0") for line in told.splitlines())
 
     def verified(self) -> tuple[int, str]:
-        """Give the status of `mcphub audit verify` and what it says."""
+        """Return the status of `mcphub audit verify` and what it says."""
         done = forking.run("mcphub.cli", "audit", "verify", env=self.hub.environment, timeout=240)
         return done.returncode, done.stdout + done.stderr
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from invocations.chain.verifier import main as verify
-from invocations.shipping.joining import join
-from tests.invocations.shipping import rows
-from tests.invocations.shipping.receivers import HttpReceiver
+from mcphub.features.audit_export.joining import join
+from tests.features.audit_export import rows
+from tests.features.audit_export.receivers import HttpReceiver
 from tests.servers import Hub, postgres_database, until
 from tests.wire.speech import Speaker
 
@@ -34,14 +34,14 @@ _SECONDS = 120
 
 
 def shipper_of(hub: Hub) -> int | None:
-    """Give the process id of a hub's shipping process."""
+    """Return the process id of a hub's shipping process."""
     parents: dict[int, int] = {}
     found = []
     for each in Path("/proc").iterdir():
         if each.name.isdecimal():
             with contextlib.suppress(OSError):
                 parents[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
-                if b"invocations.shipping.process" in (each / "cmdline").read_bytes():
+                if b"mcphub.features.audit_export.process" in (each / "cmdline").read_bytes():
                     found.append(int(each.name))
     for pid in found:
         at = pid
@@ -64,7 +64,7 @@ class BreakingReceiver(HttpReceiver):
 
 
 def run(hub: Hub, kills: int, dice: random.Random) -> tuple[dict[str, str], dict[str, Any]]:
-    """Give of each promise what broke it, or nothing; and figures."""
+    """Return of each promise what broke it, or nothing; and figures."""
     with BreakingReceiver(dice) as receiver:
         hub.operate(rows.add_target, name="files", kind="folder", address="files", with_bodies=True)
         hub.operate(rows.add_target, name="hook", kind="webhook", address=receiver.url)

@@ -267,13 +267,13 @@ _DESCRIPTION = {
 
 
 def percent_an_hour(points: Sequence[tuple[float, float]]) -> float:
-    """Give by how much of its beginning a line through (seconds, value) rises an hour, in percent: least squares."""
+    """Return by how much of its beginning a line through (seconds, value) rises an hour, in percent: least squares."""
     slope, intercept = linear_regression([at for at, _ in points], [value for _, value in points])
     return 100 * slope * 3600 / (intercept + slope * points[0][0])
 
 
 def role_of(pid: int) -> str:
-    """Give the last words of a process' command."""
+    """Return the last words of a process' command."""
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
         return " ".join(word for word in words if word)[-40:]
@@ -281,7 +281,7 @@ def role_of(pid: int) -> str:
 
 
 def verdict(notes: Sequence[Note], bounds: Mapping[str, int]) -> list[tuple[bool | None, str]]:
-    """Give (holds, sentence); None where it is not judged. The first quarter is left out."""
+    """Return (holds, sentence); None where it is not judged. The first quarter is left out."""
     whole = notes[-1].seconds if notes else 0.0
     judged = [note for note in notes if note.seconds >= whole / 4]
     second = [note for note in judged if note.seconds < whole / 2]

@@ -10,7 +10,7 @@ _LATE_SECONDS = 120
 
 
 def bounded() -> dict[str, int]:
-    """Give by name what is counted. soak.py knows how much there may be of each."""
+    """Return by name what is counted. soak.py knows how much there may be of each."""
     from django.conf import settings
     from django.db import connection
     from django.utils import timezone

@@ -67,7 +67,7 @@ class Query:
 
 @contextlib.contextmanager
 def undone(database: Dedicated) -> Iterator[Any]:
-    """Give what executes statements past the rules of the database, in a transaction that is rolled back."""
+    """Return what executes statements past the rules of the database, in a transaction that is rolled back."""
     raw = database.raw
     if not database.is_sqlite:
         with raw.transaction(force_rollback=True):

@@ -25,8 +25,9 @@ import httpx2
 from tests import operations
 from tests.rigs.process import Hub
 from tests.servers import postgres_database
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.remote import Connection, connect
-from tests.wire.speech import PATIENCE, Speaker, request
+from tests.wire.speech import Speaker, request
 
 _LONGEST_SECONDS = 3500
 """A silent client is ended after the request timeout, and a session that asks nothing after an hour."""
@@ -46,7 +47,7 @@ class Stream:
     problems: list[str] = field(default_factory=list)
 
     def judge(self, interval: float, seconds: float) -> list[str]:
-        """Give what is wrong: too few beats or too many, or a long silence."""
+        """Return what is wrong: too few beats or too many, or a long silence."""
         if len(self.beats) < 2:
             return [*self.problems, f"{self.name}: {len(self.beats)} beats in {seconds:.0f} s"]
         due = (self.beats[-1] - self.beats[0]) / interval
@@ -67,7 +68,7 @@ class Rig:
     def __init__(self, hub: Hub, seconds: float, interval: float) -> None:
         self.hub = hub
         self.seconds = seconds
-        self.patience = 3 * interval + PATIENCE
+        self.patience = 3 * interval + PATIENCE_SECONDS
         """Seconds that a client waits for a line: longer than the silence that is judged."""
         self.until = 0.0
         self.answers = 0
@@ -164,7 +165,7 @@ class Rig:
         return lines
 
     def _apart(self, stack: contextlib.ExitStack, busy: Connection, workers: int) -> Connection:
-        """Give a connection that another worker holds, where there is one: who takes it is the kernel's choice."""
+        """Return a connection that another worker holds, where there is one: who takes it is the kernel's choice."""
         for attempt in range(_ATTEMPTS):
             opened = contextlib.ExitStack()
             line = opened.enter_context(connect(opened.enter_context(self.speaker())))

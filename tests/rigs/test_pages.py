@@ -22,6 +22,7 @@ SIZES = ["--calls", "2500", "--tools", "60", "--connections", "4", "--rounds", "
 COUNTS = Path(__file__).with_name("statements.txt")
 
 
+@pytest.mark.long
 def test_each_query_has_an_index_and_each_page_its_pinned_number_of_them():
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
     done = subprocess.run(

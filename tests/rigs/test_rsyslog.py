@@ -18,9 +18,9 @@ from typing import Self
 import pytest
 
 from invocations.chain.verifier import main as verify
-from invocations.shipping.joining import join
-from tests.invocations.shipping import rows
-from tests.invocations.shipping.receivers import certificate
+from mcphub.features.audit_export.joining import join
+from tests.features.audit_export import rows
+from tests.features.audit_export.receivers import certificate
 from tests.servers import Hub, free_port, until
 from tests.wire.speech import Speaker
 
@@ -50,7 +50,7 @@ template(name="record" type="string" string="%msg%\\n")
 input(type="imtcp" port="{port}" address="127.0.0.1")
 action(type="omfile" file="{folder}/audit.jsonl" template="record")
 """
-"""As docs/shipping.md shows it: what rsyslogd has read it has written before it closes the connection."""
+"""As docs/audit/export.md shows it: what rsyslogd has read it has written before it closes the connection."""
 
 
 class Rsyslogd:
@@ -94,7 +94,7 @@ class Rsyslogd:
 
 def test_rsyslogd_gets_what_it_missed_whenever_it_is_killed_between_deliveries(tmp_path: Path) -> None:
     """Within a delivery nobody can promise it: syslog acknowledges nothing, and the connection of a rsyslogd that is
-    killed ends like that of one which has written all (docs/shipping.md)."""
+    killed ends like that of one which has written all (docs/audit/export.md)."""
     settings = {"MCPHUB_SEAL_SECONDS": "0.1", "MCPHUB_EGRESS_ALLOW": "127.0.0.1,localhost"}
     with (
         Rsyslogd(tmp_path / "rsyslog") as receiver,

@@ -97,7 +97,7 @@ class Holder:
                     await self.renew(http)
 
     async def renewed(self, text: str) -> bool:
-        """Whether a token that was refused had been replaced; else that is a problem, for it was good."""
+        """Return whether a token that was refused had been replaced; else that is a problem, for it was good."""
         await self._settled.wait()
         if text != self.text:
             return True
@@ -141,7 +141,7 @@ class Holder:
             self._settled.set()
 
     def connection(self) -> httpx2.AsyncClient:
-        """Give a client with the cookies of the person's login, and connections of its own."""
+        """Return a client with the cookies of the person's login, and connections of its own."""
         transport = httpx2.AsyncHTTPTransport(local_address=self.address or None)
         return httpx2.AsyncClient(
             base_url=self.url, cookies=dict(self.cookies), timeout=_PATIENCE_SECONDS, transport=transport
@@ -236,7 +236,7 @@ def holders(
 
 
 def check(held: Sequence[Holder], query: Callable[[str], list[tuple[Any, ...]]]) -> list[str]:
-    """Give what contradicts: a refresh token that led to two pairs, a renewal that is not on record once."""
+    """Return what contradicts: a refresh token that led to two pairs, a renewal that is not on record once."""
     problems = [problem for holder in held for problem in holder.problems]
     twice = "SELECT token_family FROM oauth2_provider_refreshtoken WHERE revoked IS NULL GROUP BY token_family"
     problems += [

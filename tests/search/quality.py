@@ -1,8 +1,9 @@
 """How often the search finds the right tool: 200 plain questions over the tools of three imported APIs.
 
-    python -m tests.search.quality [--misses] [--all]    figures of both halves; the tuned half's misses
+    python -m tests.search.quality [--misses] [--sets FOLDER]    figures of both halves; the tuned half's misses
 
 Questions on odd lines were tuned on, those on even lines were held out. `--misses` shows the tuned half's only.
+`--sets` measures public sets as well, whose clones FOLDER holds (`tests.search.public_sets`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.search import public_sets
 from tools_catalog.catalog.searching import Index
 
 _HERE = Path(__file__).parent
@@ -65,6 +67,7 @@ def _rank(found: list[str], wanted: frozenset[str]) -> int:
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--misses", action="store_true", help="show the questions of the tuned half that miss")
+    options.add_argument("--sets", type=Path, metavar="FOLDER", help="clones of MetaTool and Seal-Tools to measure too")
     shown = options.parse_args()
     index, asked = Index(tools()), questions()
     for name, half in (("tuned", True), ("held out", False)):
@@ -79,6 +82,8 @@ def main() -> None:
             found_names = index.rank(each.words)
             if each.is_tuned and (rank := _rank(found_names, each.wanted)):
                 print(f"\n{each.words}\n  wanted {', '.join(each.wanted)}, rank {rank}: {', '.join(found_names[:4])}")
+    if shown.sets is not None:
+        public_sets.show(shown.sets)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""`docs/seeds.md`, read: what five documents asked of the product, and what is wrong with a row that says where it is.
+"""Read `requirements.md`: the demands of five documents on the product, and the faults of rows that cite code.
 
 A row is `| number | what is asked | where | names | shown by | state |`:
 
     where      files, or names that a file defines: `path`, `path::Name`, `path::Name.attribute`
     names      what the code is asked for, not the text: see `NAMES`
     shown by   tests, `tests/path::test_name`
-    state      `done`, `departs A1, B2` with numbers of docs/decisions.md, or `missing`
+    state      `done`, `departs A1, B2` with numbers of docs/develop/decisions.md, or `missing`
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from django.conf import settings
 from django.core.exceptions import FieldDoesNotExist
 
 from mcphub import routing
-from mcphub.chat.endpoints import routes as chat
-from mcphub.chat.errors import ERROR_CODES, TOOL_ERROR_CODES
 from mcphub.commands import serve
-from mcphub.transports import remote
+from mcphub.features.chat.endpoints import routes as chat
+from mcphub.features.chat.errors import ERROR_CODES, TOOL_ERROR_CODES
+from mcphub.features.remote_profile import endpoints as remote
 from sessions_app.protocol.errors import MAPPED_CODES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs" / "seeds.md"
+PAGE = ROOT / "tests" / "seeds" / "requirements.md"
 DOCUMENTS = ("000", "001", "002", "003", "004")
 STATES = ("done", "departs", "missing")
 _ROW = re.compile(r"^\| (\d{3}-\S+) \|", re.MULTILINE)
@@ -55,25 +55,25 @@ class Row:
 
 
 def read(text: str) -> list[Row]:
-    """Give the rows of a page; raises ValueError for one that is none."""
+    """Return the rows of a page; raises ValueError for one that is none."""
     return [_row(line) for line in text.splitlines() if _ROW.match(line)]
 
 
 def totals(rows: Iterable[Row]) -> dict[str, tuple[int, ...]]:
-    """Give for each document how many items it has, and how many are in each state."""
+    """Return for each document how many items it has, and how many are in each state."""
     counted = Counter((row.document, row.state) for row in rows)
     states = {each: tuple(counted[each, state] for state in STATES) for each in DOCUMENTS}
     return {each: (sum(counts), *counts) for each, counts in states.items()}
 
 
 def said_totals(text: str) -> dict[str, tuple[int, ...]]:
-    """Give what the page's own summary says."""
+    """Return what the page's own summary says."""
     said = re.findall(r"^\| (\d{3}) \|[^|]*((?:\| *\d+ *){4})\|$", text, re.MULTILINE)
     return {document: tuple(int(each) for each in re.findall(r"\d+", counts)) for document, counts in said}
 
 
 def misnumbered(rows: Iterable[Row]) -> Iterator[str]:
-    """Give the numbers that are not the next of their document, or of a document that is out of its place."""
+    """Return the numbers that are not the next of their document, or of a document that is out of its place."""
     wanted = dict.fromkeys(DOCUMENTS, 1)
     latest = ""
     for row in rows:
@@ -86,7 +86,7 @@ def misnumbered(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def complaints(row: Row) -> Iterator[str]:
-    """Give what is wrong with a row, but for whether its tests are collected."""
+    """Return what is wrong with a row, but for whether its tests are collected."""
     if row.state not in STATES:
         yield f"the state is {row.state!r}"
     if not row.asked:
@@ -119,7 +119,7 @@ def is_test(test: str) -> bool:
 
 
 def is_there(name: str) -> bool:
-    """Say whether the code has a name; raises ValueError for one that says of no kind what it is."""
+    """Return whether the code has a name; raises ValueError for one that says of no kind what it is."""
     kind, _, rest = name.partition(" ")
     if rest:
         if kind not in NAMES:
@@ -152,13 +152,13 @@ NAMES: Mapping[str, Callable[[], frozenset[str]]] = MappingProxyType(
 
 @cache
 def decisions() -> frozenset[str]:
-    page = (ROOT / "docs" / "decisions.md").read_text()
+    page = (ROOT / "docs" / "develop" / "decisions.md").read_text()
     return frozenset(re.findall(r"^### ([A-Z]\d+)\. ", page, re.MULTILINE))
 
 
 @cache
 def defined(file: str) -> frozenset[str]:
-    """Give what a file of Python defines at its top, and one level inside its classes."""
+    """Return what a file of Python defines at its top, and one level inside its classes."""
     path = ROOT / file
     return frozenset(_names(ast.parse(path.read_text()).body)) if path.suffix == ".py" else frozenset()
 

@@ -39,7 +39,7 @@ def number(row: Row) -> str:
 
 
 def collected(folder: Path, *files: str) -> dict[str, set[str]]:
-    """Give the tests of files that a run of pytest collects: those that run, and those that something spares."""
+    """Return the tests of files that a run of pytest collects: those that run, and those that something spares."""
     told = folder / "collected.json"
     words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "tests.seeds.collecting", "-p"]
     done = subprocess.run(

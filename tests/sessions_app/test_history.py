@@ -25,7 +25,7 @@ from tests.factories import (
     UserFactory,
 )
 from tests.failing import failing
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 from tools_catalog.models import McpResource, McpToolDefinition, Secret
 
 pytestmark = pytest.mark.django_db

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from sessions_app.caller import Keys
 from sessions_app.history.reading import history_of
 from sessions_app.keys import making, reminding
 from sessions_app.models import ApiKey
+from sessions_app.protocol.errors import Unauthenticated
 from tests.factories import GroupFactory, UserFactory
 from tests.rest import by_key, by_person, by_token, error_of
 
@@ -82,6 +84,52 @@ def test_the_key_of_a_disabled_person_opens_nothing(django_user_model: Any) -> N
     django_user_model.objects.filter(pk=alice.pk).update(is_active=False)
     assert found(token) is None
     error_of(by_token(token).get("/api/invocations/"), 401, "unauthorized")
+
+
+def test_texts_of_whoever_ended_are_taken_out_at_once() -> None:
+    alice = UserFactory(username="alice")
+    texts = {
+        name: ApiKey.issue(name, owner=owner)[1] for name, owner in (("of alice", alice), ("b", None), ("c", None))
+    }
+    keys = Keys.load()
+    digests = {name: Keys.digest(f"Bearer {text}") or b"" for name, text in texts.items()}
+    keys.drop(set())
+    keys.drop({f"user:{alice.pk}", "user:0"})
+    assert [keys.find(digests[name]) is None for name in texts] == [True, False, False]
+    keys.drop({ApiKey.objects.get(name="b").principal})
+    with pytest.raises(Unauthenticated, match="revoked"):
+        keys.find(digests["b"])
+    assert keys.find(digests["c"]) is not None
+
+
+def test_reading_changed_keys_again_asks_as_much_and_changes_nothing_of_others_however_many_there_are(
+    django_assert_num_queries: Any,
+) -> None:
+    alice = UserFactory(username="alice")
+    made = {
+        name: ApiKey.issue(name, owner=owner) for name, owner in (("hers", alice), ("hers too", alice), ("b", None))
+    }
+    digests = {name: Keys.digest(f"Bearer {text}") or b"" for name, (_, text) in made.items()}
+    keys = Keys.load()
+    others = keys.find(digests["hers too"])
+    for number in range(20):
+        ApiKey.issue(f"another {number}", owner=UserFactory())
+    new, text = ApiKey.issue("new")
+    made["hers"][0].expires_at = timezone.now() + timedelta(hours=1)
+    made["hers"][0].save()
+    ApiKey.objects.filter(name="b").revoke()
+    ids = [made["hers"][0].pk, made["b"][0].pk, new.pk]
+    with django_assert_num_queries(7):  # workspaces and their roles, keys, their groups, those of alice
+        read = Keys.read(ids)
+    keys.put(ids, read)
+    assert keys.find(Keys.digest(f"Bearer {text}") or b"") is not None
+    assert keys.find(digests["b"]) is None
+    assert keys.find(digests["hers too"]) is others
+    assert keys.ended(keys, time.time()) == {f"key:{made['b'][0].pk}"}
+    in_two_hours = time.time() + 7200
+    assert keys.ended(keys, in_two_hours) == {f"key:{made[name][0].pk}" for name in ("hers", "b")}
+    keys.drop({f"user:{alice.pk}"})
+    assert keys.find(digests["hers too"]) is None
 
 
 def test_a_key_keeps_its_owner_whatever_writes_the_row() -> None:

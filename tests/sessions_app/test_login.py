@@ -16,6 +16,8 @@ from django.utils import timezone
 from sessions_app.login import hashing, sweeping
 from sessions_app.login.session_store import OPENED_AT, SessionStore, digest
 from tests.factories import UserFactory
+from tests.servers import until
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.django_db
 
@@ -37,7 +39,7 @@ def is_in(client: Client) -> bool:
 
 
 def end_of(client: Client) -> float:
-    """Give the seconds until the row of the login ends."""
+    """Return the seconds until the row of the login ends."""
     row = Session.objects.get(session_key=digest(client.cookies[settings.SESSION_COOKIE_NAME].value))
     return (row.expire_date - timezone.now()).total_seconds()
 
@@ -115,7 +117,7 @@ def test_one_password_is_hashed_at_a_time_and_few_wait() -> None:
     def hold() -> None:
         with hashing.place():
             inside.set()
-            leave.wait(30)
+            leave.wait(PATIENCE_SECONDS)
 
     def wait() -> None:
         with hashing.place():
@@ -123,17 +125,15 @@ def test_one_password_is_hashed_at_a_time_and_few_wait() -> None:
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert inside.wait(30)
+    assert inside.wait(PATIENCE_SECONDS)
     others = [threading.Thread(target=wait) for _ in range(8)]
     for other in others:
         other.start()
-    deadline = time.monotonic() + 30
-    while hashing._places._value and time.monotonic() < deadline:  # type: ignore[attr-defined]
-        threading.Event().wait(0.01)
+    until(lambda: not hashing._places._value)  # type: ignore[attr-defined]
     with pytest.raises(hashing.HubIsBusy), hashing.place():
         pass
     leave.set()
     for each in (holder, *others):
-        each.join(30)
+        each.join(PATIENCE_SECONDS)
     with hashing.place():
         pass

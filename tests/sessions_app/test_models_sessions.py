@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -43,7 +43,7 @@ def test_a_session_does_not_begin_in_the_future():
         {"session_id": ""},
         {"initialized_at": None},
         {"state": "closed"},
-        {"ended_at": timezone.now()},
+        {"ended_at": datetime(2020, 1, 1, tzinfo=UTC)},
         {"principal": None},
     ],
 )

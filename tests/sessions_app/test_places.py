@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.kit.places import NoPlace, Places, share_of
+from tests.waiting import PATIENCE_SECONDS
 
 
 async def turns(times: int = 3) -> None:
@@ -38,7 +39,7 @@ def test_one_caller_leaves_a_quarter_of_the_places_to_others() -> None:
         greedy = await asking(places, *["greedy"] * 20)
         assert sum(task.done() for task in greedy) == share_of(8) == 6
         for other in ("second", "third"):
-            await asyncio.wait_for(places.take(other), 5)
+            await asyncio.wait_for(places.take(other), PATIENCE_SECONDS)
         for task in greedy:
             task.cancel()
 
@@ -102,7 +103,7 @@ def test_whoever_gives_up_holds_no_place_and_no_turn() -> None:
         places.give_back("first")
         comes.cancel()  # in the moment in which it got its place
         await turns()
-        await asyncio.wait_for(places.take("fourth"), 5)
+        await asyncio.wait_for(places.take("fourth"), PATIENCE_SECONDS)
 
     run(go())
 

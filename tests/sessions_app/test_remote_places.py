@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.conf import LazySettings
 
-from sessions_app import remote
+from mcphub.features.remote_profile import connections as remote
 from sessions_app.caller import Caller
 from sessions_app.models import McpSession, RemoteConnection
 from sessions_app.protocol.errors import ServerBusy

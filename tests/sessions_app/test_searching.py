@@ -100,14 +100,14 @@ def test_times_are_quick_or_days_or_moments_of_the_zone_of_the_hub() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colour:red", "There are: retry, round, status, time, took, tool."),
-        ("status:wrong", "It takes: ok, error."),
-        ("status:", "It takes: ok, error."),
-        ("took:long", "Write 500, >500, <500 or 100..500."),
-        ("time:soon", "Write 15m, 24h, 7d"),
-        ("time:2026-02-31", "Write 15m, 24h, 7d"),
-        ("retry:perhaps", "It takes: yes, no."),
-        ("round:0", "a whole number from 1"),
+        ("colour:red", "Available keys: retry, round, status, time, took, tool."),
+        ("status:wrong", "Accepted values: ok, error."),
+        ("status:", "Accepted values: ok, error."),
+        ("took:long", "Enter 500, >500, <500 or 100..500."),
+        ("time:soon", "Enter 15m, 24h, 7d"),
+        ("time:2026-02-31", "Enter 15m, 24h, 7d"),
+        ("retry:perhaps", "Accepted values: yes, no."),
+        ("round:0", "a whole number of at least 1"),
         ("round:9999999999", "a whole number"),
     ],
 )

@@ -18,7 +18,7 @@ from sessions_app.history.source import ADMIN, edits_via
 from sessions_app.models import ApiKey, AuditEvent, WaitingChange
 from tests.factories import GroupFactory, McpToolDefinitionFactory, UserFactory
 from tests.rest import by_key, by_person, by_token, error_of
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 from tools_catalog.models import McpConnection, McpToolDefinition, McpToolset
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +48,7 @@ def tool() -> McpToolDefinition:
 
 @pytest.fixture
 def key() -> Client:
-    return by_key("catalog:write", "tools:list")
+    return by_key("catalog:write", "tools:list", created_by=UserFactory())
 
 
 def patch(client: Client, path: str = f"{TOOLS}weather/", **body: Any) -> Any:
@@ -251,7 +251,7 @@ def test_another_person_brings_it_into_force_and_both_are_on_record(tool: McpToo
 def test_groups_come_into_force_by_a_second_person(tool: McpToolDefinition) -> None:
     tool.groups.add(GroupFactory(name="theirs"))
     GroupFactory(name="ours")
-    patch(by_key("catalog:write"), groups=["ours"])
+    patch(by_key("catalog:write", created_by=UserFactory()), groups=["ours"])
     deciding.confirm(waiting().pk, operator("oleg"), "")
     assert [group.name for group in tool.groups.all()] == ["ours"]
 
@@ -268,7 +268,7 @@ def test_nobody_confirms_his_own_change_nor_that_of_his_own_key(tool: McpToolDef
 
 
 def test_who_may_not_change_the_row_does_not_decide(tool: McpToolDefinition) -> None:
-    patch(by_key("catalog:write"), destructive=False)
+    patch(by_key("catalog:write", created_by=UserFactory()), destructive=False)
     viewer = UserFactory(is_staff=True)
     viewer.groups.add(Group.objects.get(name="Viewer"))
     for decide in (deciding.confirm, deciding.reject):
@@ -277,11 +277,11 @@ def test_who_may_not_change_the_row_does_not_decide(tool: McpToolDefinition) -> 
 
 
 def test_a_row_that_changed_meanwhile_is_looked_at_anew(tool: McpToolDefinition) -> None:
-    patch(by_key("catalog:write"), destructive=False)
+    patch(by_key("catalog:write", created_by=UserFactory()), destructive=False)
     tool.refresh_from_db()
     tool.configuration = OTHER_ADDRESS
     tool.save()
-    with pytest.raises(ConfirmationRefused, match="changed after"):
+    with pytest.raises(ConfirmationRefused, match="has changed since"):
         deciding.confirm(waiting().pk, operator("oleg"), "")
 
 

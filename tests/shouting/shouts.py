@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 from tools_catalog.models import McpToolDefinition
 
 _LIST = "/admin/tools_catalog/mcptooldefinition/"

@@ -4,6 +4,7 @@ Each file of `requirements/` is an area, each table in it a demand:
 
     must | must_not | should | should_not   the demand, in our words
     at, page                                the section: an anchor, on the file's page unless it has its own
+    site                                    where the pages of an extension are
     since, until                            the revisions it binds, the file's unless it has its own
     tests                                   node ids below tests/
     documented                              a file of docs/ and words in it: of a demand on who writes a tool
@@ -30,8 +31,8 @@ TESTS = Path(__file__).resolve().parent.parent
 FILES = sorted((Path(__file__).parent / "requirements").glob("*.toml"))
 SITE = "https://modelcontextprotocol.io/specification/"
 LEVELS = ("must", "must_not", "should", "should_not")
-KNOWN = {*LEVELS, "at", "page", "since", "until", "tests", "documented", "why", "awaits"}
-BEFORE = {"page", "since", "until"}
+KNOWN = {*LEVELS, "at", "site", "page", "since", "until", "tests", "documented", "why", "awaits"}
+BEFORE = {"site", "page", "since", "until"}
 """What a file says for all of its demands."""
 
 AWAITED: frozenset[str] = frozenset()
@@ -95,7 +96,7 @@ def _demand(id: str, table: dict[str, Any]) -> Demand:
         id,
         level,
         table.get(level, ""),
-        f"{SITE}{table['page']}{table.get('at', '')}",
+        f"{table.get('site', SITE)}{table['page']}{table.get('at', '')}",
         table.get("since", ALL[0]),
         table.get("until", NEWEST),
         tuple(table.get("tests", ())),

@@ -109,3 +109,10 @@ def test_keys_are_listed_without_their_texts() -> None:
     assert not any(part in listed for part in (text, key.secret_hash))
     error_of(by_key("catalog:write").get("/api/keys/"), 403, "forbidden")
     error_of(client.delete(f"/api/keys/{key.prefix}/"), 405, "method_not_allowed")
+
+
+def test_a_relative_command_without_a_directory_is_refused_with_the_mend() -> None:
+    person = by_person("tools_catalog.add_launchprofile", is_staff=True)
+    words = {"name": "notes", "command": "./server.py"}
+    said = error_of(person.post("/api/launch-profiles/", words, content_type="application/json"), 409, "conflict")
+    assert "as the directory" in str(said)

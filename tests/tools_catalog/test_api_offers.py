@@ -53,4 +53,4 @@ def test_what_cannot_be_served_is_refused_with_the_reason() -> None:
     McpUpstreamTool.objects.filter(pk=row.pk).update(name="no name for clients")
     person = by_person(*RIGHTS, is_staff=True)
     answer = person.post(f"/api/offers/{row.pk}/approve/", {"digest": row.seen_digest}, content_type="application/json")
-    assert "is no name" in error_of(answer, 409, "conflict")["message"]
+    assert "don't accept the name" in error_of(answer, 409, "conflict")["message"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.servers import FIXTURES
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 from tools_catalog.models import McpPrompt, McpResource, McpToolDefinition, McpToolVersion, Secret
 
 pytestmark = pytest.mark.django_db

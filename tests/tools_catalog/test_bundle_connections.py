@@ -8,7 +8,7 @@ import pytest
 
 from tests.factories import LaunchProfileFactory, McpConnectionFactory
 from tests.tools_catalog.proposals import definition, offer
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, Secret
 
 pytestmark = pytest.mark.django_db
@@ -85,7 +85,7 @@ def test_programs_go_out_and_come_in_where_the_owner_of_the_machine_says_so():
     LaunchProfile.objects.all().delete()
     Secret.objects.all().delete()
     refused = bundle.load(dumped, reason="file a").refused
-    assert "--with-programs" in refused[0][1]
+    assert "an upstream manager creates it" in refused[0][1]
     report = bundle.load(dumped, reason="file a", with_programs=True)
     assert (report.refused, report.missing_secrets) == ([], ["git.TOKEN"])
     row = McpConnection.objects.get(slug="git")

@@ -11,7 +11,7 @@ import pytest
 from tests.factories import McpConnectionFactory
 from tests.servers import Hub
 from tests.tools_catalog.proposals import definition, offers
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 from tools_catalog.models import HttpService, McpToolDefinition, McpToolset
 
 WHOLE: dict[str, Any] = {

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 from django.db import connection as database
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from tests.committed import without_rules
 from tests.factories import GroupFactory, McpConnectionFactory, McpToolDefinitionFactory
 from tests.tools_catalog.proposals import definition, offer, offers
 from tools_catalog.catalog.snapshot import Catalog
+from tools_catalog.discovery import proposals
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.models import McpConnection, McpConnectionLink, McpToolDefinition, McpUpstreamTool
 from tools_catalog.upstream import listing
@@ -178,7 +180,7 @@ def test_new_tools_get_the_groups_of_their_connection(connection):
         (definition("a b/c"), ""),
         (definition(inputSchema={"$ref": "https://example.org/schema"}), "inputSchema"),
         (definition(inputSchema={"type": "string"}), "inputSchema"),
-        ({"name": "search"}, "inputSchema"),
+        ({"name": "search"}, ""),
         (definition(inputSchema={"type": "object", "allOf": [{"type": "object"}] * 10_001}), "inputSchema"),
         (definition(description="x" * 5_000_000), "bytes"),
         (definition(outputSchema={"type": "nonsense"}), "outputSchema"),
@@ -351,3 +353,73 @@ def test_digests_tell_definitions_apart_and_not_the_order_of_names():
     words = listing.read([definition(inputSchema={"type": "object", "title": "x"}, title="y")])["search"]
     assert one.digest == other.digest != words.digest
     assert one.schema_digest == words.schema_digest
+
+
+def test_names_of_other_scripts_stay_apart_and_are_told():
+    names = ["查询天气", "发送邮件", "行驶证OCR_轻盈版", "驾驶证OCR_轻盈版", "погода", "été", "plain"]
+    rows = offer(McpConnectionFactory(policy="trust"), *map(definition, names))
+    served = {name: rows[name].served.name for name in names}
+    assert len(set(served.values())) == len(names)
+    assert all(name.isascii() and len(name) <= 64 for name in served.values())
+    assert served["été"].endswith("ete")
+    assert served["plain"].endswith("plain")
+    assert "OCR" in served["行驶证OCR_轻盈版"]
+    assert rows["查询天气"].served.title == "查询天气"
+    assert served["查询天气"] in proposals.remarks_of(rows["查询天气"])[0]
+    assert proposals.remarks_of(rows["plain"]) == []
+
+
+def test_names_that_differ_only_in_what_agents_do_not_take_are_told_apart():
+    connection = McpConnectionFactory(policy="trust")
+    names = ["a b", "a/b", "a.b", "a_b"]
+    rows = offer(connection, *map(definition, names))
+    served = [rows[name].served.name for name in names]
+    assert len(set(served)) == len(names)
+    assert all(name.startswith(rows["a b"].served.name) for name in served)
+    assert [rows[name].served.title for name in names[1:]] == names[1:]
+    assert served[1] in proposals.remarks_of(rows["a/b"])[0]
+    assert proposals.remarks_of(rows["a b"]) == []
+    again = offer(connection, *map(definition, reversed(names)))
+    assert [again[name].served.name for name in names] == served
+
+
+def test_a_tool_that_the_upstream_renames_to_its_plain_name_gets_that():
+    connection = McpConnectionFactory(policy="trust")
+    former = offer(connection, definition("a b"))["a b"].name
+    assert offer(connection, definition("a_b"))["a_b"].name == former
+
+
+def test_a_schema_in_the_spelling_of_another_language_is_served_with_a_remark():
+    odd = definition(inputSchema={"type": "object", "properties": [], "required": None})
+    row = offer(McpConnectionFactory(policy="trust"), odd)[odd["name"]]
+    assert row.state == "approved"
+    assert row.served.input_schema == {"type": "object", "properties": {}}
+    assert any("properties" in remark for remark in proposals.remarks_of(row))
+    assert discovery.overrides(row) == {}
+
+
+def test_a_long_list_is_stored_in_short_transactions_and_an_unchanged_one_writes_nothing() -> None:
+    """On SQLite every call that is to be recorded waits for the end of a transaction."""
+    upstream = McpConnectionFactory(policy="trust")
+    listed = {"tool": listing.read([definition(f"tool-{number}") for number in range(25)])}
+    parts: list[int] = []
+
+    def note() -> bool:
+        parts.append(upstream.tools.count())
+        return True
+
+    discovery.reconcile(upstream.pk, listed, goes_on=note)
+    assert parts == [0, 10, 20, 25]  # the last before the list counts as known
+    assert upstream.tools.exclude(tool=None).count() == 25
+    with CaptureQueriesContext(database) as asked:
+        discovery.reconcile(upstream.pk, listed)
+    assert not [each["sql"] for each in asked if each["sql"].startswith(("INSERT", "UPDATE", "DELETE"))]
+
+
+def test_a_stop_leaves_the_rest_of_a_list_to_the_next_one() -> None:
+    upstream = McpConnectionFactory(policy="trust")
+    listed = {"tool": listing.read([definition(f"tool-{number}") for number in range(25)])}
+    discovery.reconcile(upstream.pk, listed, goes_on=lambda: not upstream.tools.exists())
+    assert upstream.tools.count() == 10
+    discovery.reconcile(upstream.pk, listed)
+    assert upstream.tools.exclude(tool=None).count() == 25

@@ -100,9 +100,9 @@ def test_of_two_upstreams_that_offer_one_uri_one_can_be_served_once_the_other_is
     )
     assert second.state == "refused"
     assert second.refusal == (
-        "The connection first offers wiki://page too. Only one of them can be served: reject the other."
+        "The connection first also offers wiki://page. Only one of them can be available: reject the other."
     )
-    with pytest.raises(discovery.ApprovalRefused, match="The connection second offers"):
+    with pytest.raises(discovery.ApprovalRefused, match="The connection second also offers"):
         discovery.approve(first, author="op")
     discovery.reject(second, author="op")
     discovery.approve(first, author="op")

@@ -17,13 +17,13 @@ import httpx2
 import pytest
 from django.core.exceptions import ValidationError
 
+from mcphub.features.importers import operations
+from mcphub.features.importers.documents import DocumentRefused
 from sessions_app.protocol.errors import EgressRefused, UpstreamError
 from tests.tools_catalog.addresses import CLOSED, ODD_URLS
 from tools_catalog.egress import guard as egress
 from tools_catalog.egress.proxy import ProxyAddress
 from tools_catalog.egress.rules import EgressPolicy, parse
-from tools_catalog.importers import operations
-from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.models import HttpService, McpConnection, McpToolDefinition
 from tools_catalog.upstream import unreached
 from tools_catalog.upstream.http import HttpEndpoint
@@ -34,7 +34,7 @@ INSIDE = ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "172.16.5.4
 
 
 def spellings(text: str) -> Iterable[str]:
-    """Give ways in which resolvers, browsers and libraries read one IPv4 address."""
+    """Return ways in which resolvers, browsers and libraries read one IPv4 address."""
     address = ipaddress.IPv4Address(text)
     number, parts = int(address), [int(part) for part in text.split(".")]
     yield str(number)
@@ -328,7 +328,7 @@ def test_through_a_proxy_names_that_lead_inside_or_nowhere_are_refused_unless_li
 
 
 def reaches(policy: EgressPolicy, url: str, address: str) -> bool:
-    """Whether a request would go out, as both looks at it decide."""
+    """Return whether a request would go out, as both looks at it decide."""
     parsed = parse(url)
     try:
         policy.check_parsed(parsed)

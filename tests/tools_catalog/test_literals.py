@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessions_app.models import AuditEvent
 from tests.rest import by_key, by_person
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 from tools_catalog.literals import PlainCredential, literal_in, parameter_with_credential
 from tools_catalog.models import (
     HttpService,
@@ -206,7 +206,7 @@ def test_a_moved_address_asks_for_the_secret_anew(page: str) -> None:
     key = by_key("catalog:write")
     refused = key.patch(f"/api/{page}/{name}/", moved, content_type="application/json")
     text = refused.content.decode()
-    assert (refused.status_code, "https://other.example.net" in text, "leave it out" in text) == (409, True, True)
+    assert (refused.status_code, "https://other.example.net" in text, "remove it" in text) == (409, True, True)
     dropped = {**moved, "headers": {}} if "url" in moved else {"configuration": {"url": THERE}}
     assert key.patch(f"/api/{page}/{name}/", dropped, content_type="application/json").status_code == 200
     model: Any = {"services": HttpService, "connections": McpConnection}.get(page, McpToolDefinition)

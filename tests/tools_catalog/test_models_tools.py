@@ -221,7 +221,7 @@ def test_a_request_names_only_what_the_input_schema_allows(schema, is_told):
         return
     with pytest.raises(ValidationError) as caught:
         row.full_clean()
-    assert "{part} stands in the request" in caught.value.message_dict["configuration"][0]
+    assert "The request uses {part}" in caught.value.message_dict["configuration"][0]
 
 
 def test_python_tool_names_a_registered_function():

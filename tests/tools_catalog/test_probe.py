@@ -50,7 +50,5 @@ def test_an_address_that_speaks_no_mcp_is_told_in_a_sentence(shop: str, settings
         probe.probe(ConnectionSpec(id=1, slug="shop", transport="streamable-http", url=shop), secret, "1")
     )
     assert [(step.kind, step.is_good) for step in steps] == [("address", True), ("connect", False)]
-    assert steps[-1].outcome == (
-        "The upstream answered with what is no message of MCP. Is this the address of an MCP endpoint?"
-    )
+    assert steps[-1].outcome == ("The upstream answers JSON, but no JSON-RPC. Is this the address of an MCP endpoint?")
     assert "canary" not in caplog.text  # an answer may repeat a secret

@@ -22,7 +22,7 @@ TOKENS = st.text("abcdefghijklmnopqrstuvwxyzABCDEF0123456789-._~+/=", min_size=1
 
 
 def read(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give header and claims, checked by the key that the header shows, as a server does."""
+    """Return header and claims, checked by the key that the header shows, as a server does."""
     header = jwt.get_unverified_header(text)
     claims = jwt.decode(text, jwt.PyJWK(header["jwk"]), algorithms=["ES256"])
     return header, claims

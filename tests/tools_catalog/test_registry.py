@@ -14,11 +14,11 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
+from mcphub.features.importers.configured import registry, sources
+from mcphub.features.importers.documents import DocumentRefused
 from tests.factories import LaunchProfileFactory, McpConnectionFactory
+from tests.features.importers import configurations as told
 from tests.rest import by_key, by_person, error_of
-from tests.tools_catalog.importers import configurations as told
-from tools_catalog.importers.configured import registry, sources
-from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.models import McpToolset
 
 ADDRESS = "/v0.1/servers"

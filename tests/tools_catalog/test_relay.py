@@ -14,6 +14,7 @@ import pytest
 from sessions_app.protocol import errors
 from tests.servers import free_port
 from tests.tools_catalog.backends.backend_peers import ScriptedContext
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.upstream import peers, tasks
 from tools_catalog.upstream.asking import Asking
 from tools_catalog.upstream.link import Approval, Offer
@@ -137,7 +138,7 @@ def test_who_lacks_the_secret_gets_no_word_out_of_the_port(shows: str) -> None:
             request = b'{"kind": "request", "slug": "up", "method": "tools/call", "params": {}}'
             try:
                 writer.write(len(request).to_bytes(4, "big") + request)
-                return await asyncio.wait_for(reader.read(), 10)
+                return await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
             finally:
                 writer.close()
         except OSError:  # errors of TLS among them

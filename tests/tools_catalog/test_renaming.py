@@ -18,10 +18,10 @@ from sessions_app.caller import Caller
 from sessions_app.protocol.errors import PromptNotFound, ToolNotFound
 from tests.factories import McpConnectionFactory, McpToolDefinitionFactory, McpToolsetFactory
 from tests.tools_catalog.proposals import definition, offer, offers
+from tools_catalog.bundles import bundle
 from tools_catalog.catalog.offers import Prompts
 from tools_catalog.catalog.selection import Alias
 from tools_catalog.catalog.snapshot import Catalog
-from tools_catalog.importers import bundle
 from tools_catalog.models import McpAlias, McpConnection, McpToolDefinition, McpToolset, McpUpstreamTool, aliases
 from tools_catalog.models.names import prefixed
 
@@ -125,14 +125,14 @@ def test_an_operators_own_name_stays(connection: McpConnection) -> None:
 def test_names_that_are_taken_stop_the_change_and_say_so(connection: McpConnection) -> None:
     offer(connection, definition())
     McpToolDefinitionFactory(name="up_search")
-    with pytest.raises(ValidationError, match="up_search is taken"):
+    with pytest.raises(ValidationError, match="up_search is already taken"):
         rename(connection, "up_")
     assert McpConnection.objects.get(pk=connection.pk).prefix == "up."
 
 
 def test_two_tools_that_would_share_a_name_stop_the_change(connection: McpConnection) -> None:
     offer(connection, definition("a.b"), definition("a_b"))
-    with pytest.raises(ValidationError, match="would both be called up_a_b"):
+    with pytest.raises(ValidationError, match="would both be named up_a_b"):
         rename(connection, "up_")
 
 
@@ -140,7 +140,7 @@ def test_nobody_takes_a_name_that_still_leads_elsewhere(connection: McpConnectio
     offer(connection, definition())
     rename(connection, "up_")
     taken = McpToolDefinitionFactory.build(name="up.search")
-    with pytest.raises(ValidationError, match=re.escape("up.search still leads to up_search")):
+    with pytest.raises(ValidationError, match=re.escape("up.search still refers to up_search")):
         taken.full_clean()
     McpAlias.objects.update(expires_at=timezone.now())
     taken.full_clean()

@@ -61,6 +61,27 @@ def test_words_are_found_in_every_form_and_in_both_languages(query: str) -> None
     assert Index(tools).rank(query)[0] == "list_users"
 
 
+def test_a_question_of_several_sentences_finds_a_tool_for_each() -> None:
+    tools = {name: {"title": name.replace("_", " ")} for name in ("merge_branch", "weather_forecast", "sum_invoices")}
+    tools |= {f"branch_rule_{number}": {"title": f"Branch rule {number} of a branch"} for number in range(20)}
+    found = Index(tools).rank(
+        "Merge the branch, the branch of the branch rule. What is the forecast? Sum the invoices."
+    )
+    assert {"merge_branch", "weather_forecast", "sum_invoices"} <= set(found[:5])
+
+
+def test_words_of_one_subject_find_each_other_after_words_that_are_there() -> None:
+    tools = {"trips": {"description": "Plan a trip."}, "doors": {"description": "Doors of a hotel."}}
+    assert Index(tools).rank("hotel") == ["doors", "trips"]
+
+
+def test_words_that_match_nothing_are_named() -> None:
+    index = Index(TOOLS)
+    assert index.unmatched("please merge the zebra request", TOOLS) == ["zebra"]
+    assert index.unmatched("merge the city", {"weather.forecast"}) == []
+    assert index.unmatched("pull the city", {"weather.forecast"}) == ["pull"]
+
+
 @given(st.text(), st.dictionaries(st.text(min_size=1, max_size=20), st.text(max_size=50), max_size=5))
 def test_every_query_is_answered_with_names_that_are_there(query: str, described: dict[str, str]) -> None:
     found = Index({name: {"description": text} for name, text in described.items()}).rank(query)

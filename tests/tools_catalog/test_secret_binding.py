@@ -6,12 +6,12 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.exceptions import ValidationError
 
+from mcphub.features.importers import fetching
+from mcphub.features.importers.documents import DocumentRefused
 from sessions_app.history.models import AuditEvent
 from tests.factories import HttpServiceFactory, McpToolDefinitionFactory
 from tests.tools_catalog.backends.backend_peers import Received, reply, serving
 from tools_catalog.bindings import origin_of
-from tools_catalog.importers import fetching
-from tools_catalog.importers.documents import DocumentRefused
 from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, Secret
 
 pytestmark = pytest.mark.django_db
@@ -47,7 +47,7 @@ def tool(**configuration: object) -> McpToolDefinition:
 def test_a_tool_that_sends_a_secret_elsewhere_is_not_saved(configuration: dict[str, object], what: str) -> None:
     keep(users="tool:weather")
     tool(headers=CARRIED).full_clean()
-    with pytest.raises(ValidationError, match=f"The secret token is not bound to {what}"):
+    with pytest.raises(ValidationError, match=f"The secret token is not approved for {what}"):
         tool(**configuration).full_clean()
 
 
@@ -57,7 +57,7 @@ def test_only_what_the_owner_approved_is_saved() -> None:
     far = McpConnection(slug="far", transport="sse", url="https://api.example.org/sse", headers=CARRIED)
     profile = LaunchProfile(name="runner", command="true", environment={"TOKEN": "{secret:token}"})
     for row in (tool(headers=CARRIED), service, far, profile):
-        with pytest.raises(ValidationError, match="The secret token is not bound to"):
+        with pytest.raises(ValidationError, match="The secret token is not approved for"):
             row.full_clean()
     secret.origins += " runner.stdio"
     secret.users = "tool:weather service:tickets connection:far"

@@ -10,9 +10,9 @@ import pytest
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import PromptNotFound
 from tests.factories import McpToolsetFactory
+from tools_catalog.bundles import bundle
 from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.snapshot import Catalog
-from tools_catalog.importers import bundle
 from tools_catalog.models import McpPrompt, McpResource, McpToolset
 
 pytestmark = pytest.mark.django_db

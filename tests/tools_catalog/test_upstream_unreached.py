@@ -84,7 +84,7 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
 
 @contextmanager
 def listening(server: Server) -> Iterator[int]:
-    """Give the port of a server."""
+    """Return the port of a server."""
     with server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()

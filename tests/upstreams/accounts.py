@@ -11,6 +11,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from tests.servers import Hub
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.signing_in import Person, csrf_of
 
 _MOST_STEPS = 8
@@ -50,7 +51,7 @@ def approve_tools(slug: str) -> int:
 
 
 def state(slug: str) -> dict[str, Any]:
-    """Give how a connection and its accounts stand, as rows say it."""
+    """Return how a connection and its accounts stand, as rows say it."""
     from tools_catalog.models import McpConnection
 
     row = McpConnection.objects.get(slug=slug)
@@ -100,7 +101,7 @@ def led_to_issuer(person: Person, address: str) -> str:
 def signed_in(issuer_address: str, subject: str) -> str:
     """Sign in there as somebody, give the address that the browser is sent back to."""
     address = issuer_address
-    with httpx2.Client(follow_redirects=False, timeout=15) as browser:
+    with httpx2.Client(follow_redirects=False, timeout=PATIENCE_SECONDS) as browser:
         for _ in range(_MOST_STEPS):
             if "/login?sign_in=" in address:
                 address = f"{address}&as={subject}"
@@ -113,17 +114,20 @@ def signed_in(issuer_address: str, subject: str) -> str:
 
 
 def connect(person: Person, address: str, subject: str) -> httpx2.Response:
-    """Connect an account by the address of the hub's page; give the page after it."""
+    """Connect an account by the address of the hub's page; give the page after it. Each worker knows the account."""
     back = signed_in(led_to_issuer(person, address), subject)
     answer = person.http.get(_path(back))
     assert answer.status_code == 302, (answer.status_code, answer.text)
+    person.hub.settle()
     return person.http.get(answer.headers["location"])
 
 
 def control(url: str, **behaviour: Any) -> dict[str, int]:
     """Change how the peer behaves; give what it counted."""
     parts = urlsplit(url)
-    counted: dict[str, int] = httpx2.post(f"{parts.scheme}://{parts.netloc}/control", json=behaviour).json()
+    counted: dict[str, int] = httpx2.post(
+        f"{parts.scheme}://{parts.netloc}/control", json=behaviour, timeout=PATIENCE_SECONDS
+    ).json()
     return counted
 
 

@@ -43,7 +43,7 @@ class PlainHub(Hub):
 
 
 def plain_python() -> Sequence[str]:
-    """Give the words that run this interpreter's packages as a user without rights."""
+    """Return the words that run this interpreter's packages as a user without rights."""
     for python in (sys.executable, "/usr/bin/python3"):
         asked = "import os, sys; print(sys.version_info[:2], os.access(sys.executable, os.X_OK))"
         told = subprocess.run([*PLAIN, python, "-c", asked], capture_output=True, text=True, cwd="/")

@@ -113,13 +113,13 @@ class Operator:
         for slug, words in connections.items():
             named = {"slug": slug, "policy": "trust", "transport": "streamable-http", **words}
             self.hub.operate(connecting.connect, named)
-        until(lambda: not self.hub.operate(connecting.unknown, list(connections)), 120)
+        until(lambda: not self.hub.operate(connecting.unknown, list(connections)))
 
     def change(self, slug: str, **words: Any) -> None:
         assert self.hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": slug}, **words) == 1
 
     def limit(self, prefix: str, seconds: float) -> None:
-        """Give the tools with such names so much time a call."""
+        """Return the tools with such names so much time a call."""
         tools = {"name__startswith": prefix}
         self.hub.operate(operations.change, "tools_catalog.McpToolDefinition", tools, timeout_seconds=seconds)
 

@@ -20,12 +20,29 @@ def connect(words: dict[str, Any]) -> None:
     row.save()
 
 
+def connect_at_once(connections: list[dict[str, Any]]) -> None:
+    """Add connections of which the hub hears at once."""
+    from django.db import transaction
+
+    with transaction.atomic():
+        for words in connections:
+            connect(words)
+
+
 def unknown(slugs: list[str]) -> int:
     """Count connections whose tools are not known, and may soon be."""
     from tools_catalog.models import McpConnection
 
     rows = McpConnection.objects.filter(slug__in=slugs, discovered_at=None)
     return sum(row.status != "error" for row in rows)
+
+
+def left(slugs: list[str]) -> dict[str, str]:
+    """Return the connections whose tools are not known, with the error of each."""
+    from tools_catalog.models import McpConnection
+
+    rows = McpConnection.objects.filter(slug__in=slugs, discovered_at=None).prefetch_related("links")
+    return {row.slug: " ".join([row.status, *(link.error_message for link in row.links.all())]) for row in rows}
 
 
 def row(slug: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,16 +14,16 @@ from typing import Any, Protocol
 
 import httpx2
 
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import BOTH, LEGACY, events, hello, request
-
-PATIENCE = 60.0
-"""Seconds for an answer: some programs compile much when they begin."""
 
 Message = dict[str, Any]
 
 
 def without_the_hubs(result: Message) -> Message:
-    """Give a result that came through the hub without the hub's own keys in `_meta`, in the order in which it came."""
+    """Return a result that came through the hub without the hub's own keys in `_meta`, in the order in which it
+    came.
+    """
     meta = {name: value for name, value in result.get("_meta", {}).items() if not name.startswith("mcphub/")}
     return {name: meta if name == "_meta" else value for name, value in result.items() if name != "_meta" or meta}
 
@@ -47,7 +48,7 @@ class Session:
         return [tool["name"] for tool in self._line.ask(request("tools/list", {}))["result"]["tools"]]
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Message:
-        """Give the result of a call, its members in the order in which they came; an error is given as it came."""
+        """Return the result of a call, its members in the order in which they came; an error is given as it came."""
         answer = self._line.ask(request("tools/call", {"name": tool, "arguments": dict(arguments)}))
         return answer["result"] if "result" in answer else {"error": answer["error"]}
 
@@ -55,25 +56,29 @@ class Session:
 @contextlib.contextmanager
 def over_stdio(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[Session]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, text=True, env={**os.environ, **(environment or {})}, **pipes) as process:
+    with subprocess.Popen(
+        command, text=True, env={**os.environ, **(environment or {})}, start_new_session=True, **pipes
+    ) as process:
         line = _Pipes(process)
         try:
             yield Session(line)
         finally:
-            process.kill()
+            # A wrapper may have left its server with the pipes open.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             line.end()
 
 
 @contextlib.contextmanager
 def over_http(url: str) -> Iterator[Session]:
-    with httpx2.Client(timeout=PATIENCE, follow_redirects=True) as http:
+    with httpx2.Client(timeout=PATIENCE_SECONDS, follow_redirects=True) as http:
         yield Session(_Posts(http, url))
 
 
 @contextlib.contextmanager
 def over_sse(url: str) -> Iterator[Session]:
     with (
-        httpx2.Client(timeout=PATIENCE, follow_redirects=True) as http,
+        httpx2.Client(timeout=PATIENCE_SECONDS, follow_redirects=True) as http,
         http.stream("GET", url, headers={"accept": "text/event-stream"}) as answer,
     ):
         yield Session(_Events(http, answer))
@@ -96,7 +101,7 @@ class _Pipes:
 
     def ask(self, body: Message) -> Message:
         self.tell(body)
-        while (message := self._heard.get(timeout=PATIENCE)) is not None:
+        while (message := self._heard.get(timeout=PATIENCE_SECONDS)) is not None:
             if message.get("id") == body["id"] and "method" not in message:
                 return message
         raise AssertionError("The server ended.")

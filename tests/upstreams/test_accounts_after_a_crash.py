@@ -16,6 +16,7 @@ from tests.upstreams import accounts
 from tests.upstreams.accounts import kill_workers
 from tests.upstreams.conftest import Peer
 from tests.upstreams.test_accounts import call, text_of
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.signing_in import Client, Person
 
 pytestmark = pytest.mark.slow
@@ -52,22 +53,22 @@ def test_a_hub_that_dies_between_redeeming_and_storing_lets_the_person_connect_a
         hub.operate(accounts.make_operator, "chief")
         hub.operate(accounts.add, "own", peer.url, "personal")
         accounts.connect(chief, "/connect/to/own/?as=all", "lister")
-        until(lambda: "connect/to/own" in _said(hub, token), 60)
+        until(lambda: "connect/to/own" in _said(hub, token))
         back = urlsplit(accounts.signed_in(accounts.led_to_issuer(anna, "/connect/to/own/"), "alice"))
         come_back = f"{back.path}?{back.query}"
-        _kill_amid(hub, peer, lambda: anna.http.get(come_back, timeout=60))
-        until(lambda: "connect/to/own" in _said(hub, token), 60)
+        _kill_amid(hub, peer, lambda: anna.http.get(come_back, timeout=PATIENCE_SECONDS))
+        until(lambda: "connect/to/own" in _said(hub, token))
         assert anna.principal not in _connected(hub)
         assert anna.http.get(come_back).status_code == 400  # the state was taken
         accounts.connect(anna, "/connect/to/own/", "alice")
-        until(lambda: _said(hub, token) == "alice", 60)
+        until(lambda: _said(hub, token) == "alice")
         # The same while it renews: the issuer has spent the refresh token, so it ends the account.
         hub.operate(age_token, anna.principal)
         _kill_amid(hub, peer, lambda: call(hub, token, "own_whoami"))
         hub.operate(claim_no_longer, "own")
-        until(lambda: "onnect it again" in _said(hub, token), 60)
+        until(lambda: "onnect it again" in _said(hub, token))
         accounts.connect(anna, "/connect/to/own/", "alice")
-        until(lambda: _said(hub, token) == "alice", 60)
+        until(lambda: _said(hub, token) == "alice")
 
 
 def _kill_amid(hub: Hub, peer: Peer, deed: Callable[[], object]) -> None:
@@ -75,7 +76,7 @@ def _kill_amid(hub: Hub, peer: Peer, deed: Callable[[], object]) -> None:
     before = accounts.control(peer.url, holds=True)["held"]
     with ThreadPoolExecutor(1) as doing:
         under_way = doing.submit(deed)
-        until(lambda: accounts.control(peer.url)["held"] > before, 60)
+        until(lambda: accounts.control(peer.url)["held"] > before)
         kill_workers(hub)
         with suppress(httpx2.HTTPError):
             under_way.result()
@@ -83,7 +84,7 @@ def _kill_amid(hub: Hub, peer: Peer, deed: Callable[[], object]) -> None:
 
 
 def _said(hub: Hub, token: str) -> str:
-    """Give the text of a call's answer; nothing while no worker answers."""
+    """Return the text of a call's answer; nothing while no worker answers."""
     try:
         answer = call(hub, token, "own_whoami")
     except httpx2.HTTPError:

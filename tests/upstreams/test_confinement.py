@@ -46,6 +46,7 @@ def test_a_child_gets_no_variable_of_the_hub(hub: Hub) -> None:
 def test_an_unconfined_child_gets_it(hub: Hub) -> None:
     """So the attacks are real."""
     names = ["read secret_key", "read encryption_keys", "insert a key", "signal the hub"]
+    names += ["set the hub's limit of files", "set the hub's priority", "semaphores", "signal by an open file"]
     names += [f"connect to loopback:{hub.port}", "send a datagram", "list /tmp"]
     told = attacked(hub, "loose", only=names, is_unconfined=True)["attacks"]
     got = {name for name, what in told.items() if what.startswith("got")}

@@ -94,7 +94,7 @@ def listening(generation: Generation, port: int = 0, *words: str) -> Iterator[st
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen(generation.command(str(port), *words), **quiet)
     try:
-        until(lambda: _is_open(port), 60)
+        until(lambda: _is_open(port))
         yield f"http://127.0.0.1:{port}/{'sse' if generation.transport == SSE else 'mcp'}"
     finally:
         server.kill()
@@ -125,7 +125,7 @@ def connected(operator: Operator, generation: Generation) -> Iterator[Any]:
 
 
 def through(speaker: Speaker, session: str, name: str, arguments: dict[str, Any]) -> direct.Message:
-    """Give the result of a call through the hub, without what the hub adds."""
+    """Return the result of a call through the hub, without what the hub adds."""
     return direct.without_the_hubs(json.loads(speaker.call(session, name, arguments).content)["result"])
 
 
@@ -156,7 +156,7 @@ def test_a_server_that_stays_broken_after_the_probe_is_connected_once_somebody_r
         operator.connect(slug, url=url)
         assert not operator.row(slug)["discovered"]
     with listening(generation, port, "alone"):
-        until(lambda: operator.row(slug)["discovered"], 90)
+        until(lambda: operator.row(slug)["discovered"])
         operator.approve(slug)
         name = f"{operator.row(slug)['prefix']}turn"
         until(lambda: f'"{name}"' in speaker.modern("tools/list").text)

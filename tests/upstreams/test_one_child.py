@@ -16,6 +16,7 @@ from tests.servers import Hub, postgres_database, until
 from tests.upstreams.bridging import ANSWERS
 from tests.upstreams.children import LAUNCHER, processes, seen
 from tests.upstreams.conftest import PEERS, Operator, old_python
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.input_requests import ALL, answer_to, calling, modern_call, round_of
 from tests.wire.speech import Speaker, events
 from tests.wire.toolbox import Apart
@@ -52,7 +53,7 @@ class Pair(NamedTuple):
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     tmp_path = tmp_path_factory.mktemp("pair")
     try:
-        psycopg.connect(f"{servers.POSTGRES}/postgres", connect_timeout=5).close()
+        psycopg.connect(f"{servers.POSTGRES}/postgres", connect_timeout=PATIENCE_SECONDS).close()
     except psycopg.OperationalError as error:
         pytest.skip(f"No PostgreSQL to make databases on (MCPHUB_TEST_POSTGRES): {error}")
     python = old_python()
@@ -177,7 +178,7 @@ def test_the_child_moves_when_its_process_is_killed(pair: Pair) -> None:
         with here, there:
             assert ended(here.modern_call("one.echo", {"text": "up"})) == "up"
             dying, living = pair.second, pair.first
-            if pair.holder() == pair.process(pair.first):
+            if until(pair.holder) == pair.process(pair.first):
                 dying, living, here, there = pair.first, pair.second, there, here
             assert pair.holder() == pair.process(dying)
             (child,) = processes(ONE)
@@ -191,14 +192,14 @@ def test_the_child_moves_when_its_process_is_killed(pair: Pair) -> None:
             assert ended(here.modern_call("one.echo", {"text": "moved"})) == "moved"
             (now,) = processes(ONE)
             assert now != child
-            assert pair.holder() == pair.process(living)
+            until(lambda: pair.holder() == pair.process(living))  # the row is written after the child began
             answers = {key: ANSWERS[each["method"]] for key, each in asked["inputRequests"].items()}
             more = {"inputResponses": answers, "requestState": asked["requestState"]}
             late = result_of(modern_call(here, "one.charge", **more))
             assert "not made again" in late["content"][0]["text"]
             row = living.rows(client=here.name, tool="one.sleep")[0]
             assert (row["status"], row["error_code"]) == ("error", "transport_error")
-            lost = until(lambda: living.rows(client=there.name, tool="own.sleep"), 30)[0]
+            lost = until(lambda: living.rows(client=there.name, tool="own.sleep"))[0]
             assert lost["error_code"] == "interrupted"
     finally:
         is_over.set()

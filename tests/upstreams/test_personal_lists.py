@@ -1,4 +1,4 @@
-"""An upstream whose lists depend on who asks: approved once, and each sees what their own account is shown."""
+"""An upstream whose lists depend on the user: approved once, and each sees what their own account is shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUBJECTS = {"anna": "alice", "boris": "bob"}
 
 
 def shown_to(slug: str) -> dict[str, list[str]]:
-    """Give the names of the tools that each account was shown last; the empty name is that of all."""
+    """Return the names of the tools that each account was shown last; the empty name is that of all."""
     from tools_catalog.models import PersonalList
 
     rows = PersonalList.objects.filter(connection__slug=slug).select_related("shown")

@@ -73,7 +73,7 @@ def test_an_upstream_that_was_not_there_at_first_is_not_taken_for_an_old_one(
 ) -> None:
     with front(running("sdk_v2.py", "http"), list(instead)) as url:
         operator.connect(slug, url=url)
-        until(lambda: operator.row(slug)["version"], 60)
+        until(lambda: operator.row(slug)["version"])
         version = operator.row(slug)["version"]
         operator.change(slug, enabled=False)
     assert version == MODERN

@@ -66,7 +66,7 @@ def upstreams(operator: Operator, folder: Path) -> Iterator[None]:
             stack.callback(server.wait)
             stack.callback(server.kill)
             operator.connect(name, url=f"http://127.0.0.1:{port}{path}", transport=transport, may_sample=True)
-            until(lambda name=name: operator.row(name)["discovered"], 30)  # type: ignore[misc]
+            until(lambda name=name: operator.row(name)["discovered"])  # type: ignore[misc]
         yield
         for name in (*children, "everyhttp", "everysse"):
             operator.change(name, enabled=False)

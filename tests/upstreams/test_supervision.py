@@ -18,6 +18,7 @@ from tests import operations
 from tests.servers import Hub, until
 from tests.upstreams.children import processes
 from tests.upstreams.conftest import PEERS, Operator
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker
 from tests.wire.toolbox import Apart, text_of
 from tools_catalog.bindings import origin_of
@@ -25,6 +26,7 @@ from tools_catalog.bindings import origin_of
 pytestmark = pytest.mark.rig
 
 CHILD = {"name": "kid", "command": sys.executable, "arguments": [str(PEERS / "chaos.py"), "stdio"]}
+OFTEN = 10
 FIND = {"name": "find", "description": "Find things.", "inputSchema": {"type": "object"}}
 
 
@@ -76,7 +78,7 @@ def test_an_upstream_that_comes_back_is_used_again(
     assert speaker.modern_call("back.echo", {"text": "2"}).json()["result"]["isError"] is True
     until(lambda: operator.row("back")["status"] == "error")
     peer.start()
-    until(lambda: not speaker.modern_call("back.echo", {"text": "3"}).json()["result"].get("isError"), 30)
+    until(lambda: not speaker.modern_call("back.echo", {"text": "3"}).json()["result"].get("isError"))
     until(lambda: operator.row("back")["restarts"] >= 1)
 
 
@@ -91,7 +93,7 @@ def test_a_child_that_dies_is_started_anew_and_leaves_no_zombie(
     (first,) = processes("chaos.py stdio mortal")
     answer = speaker.modern_call("mortal.be", {"mode": "die"}).json()["result"]
     assert answer["_meta"]["mcphub/error"]["errorCode"] == "transport_error"
-    until(lambda: not speaker.modern_call("mortal.echo", {}).json()["result"].get("isError"), 30)
+    until(lambda: not speaker.modern_call("mortal.echo", {}).json()["result"].get("isError"))
     (second,) = processes("chaos.py stdio mortal")
     assert first != second
     assert not Path(f"/proc/{first}").exists()
@@ -120,7 +122,7 @@ def test_what_a_child_started_ends_with_it(
     assert speaker.modern_call("family.be", {"mode": "fork"}).status_code == 200
     until(lambda: len(marked(mark)) == 2)
     operator.change("family", enabled=False)
-    until(lambda: not marked(mark), 20)
+    until(lambda: not marked(mark))
 
 
 def test_a_hub_that_is_killed_leaves_children_that_the_next_start_ends(tmp_path: Path) -> None:
@@ -187,7 +189,14 @@ def test_a_definition_that_breaks_the_protocol_takes_no_other_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state = tmp_path / "state.json"
-    bad = {"typeless": {"inputSchema": {}}, "wordy": {"description": ["no", "text"]}, "bare": {"inputSchema": None}}
+    strange = {"type": "object", "properties": {"a": {"type": "strange"}}}
+    bad = {
+        "typeless": {"inputSchema": {}},
+        "wordy": {"description": ["no", "text"]},
+        "bare": {"inputSchema": None},
+        "strange": {"inputSchema": strange},
+        "text": {"inputSchema": {"type": "string"}},
+    }
     state.write_text(json.dumps({"tools": [FIND, 5, *({**FIND, "name": name, **bad[name]} for name in bad)]}))
     monkeypatch.setenv("CHAOS_STATE", str(state))
     switched_off.append(f"mixed-{era}")
@@ -195,10 +204,12 @@ def test_a_definition_that_breaks_the_protocol_takes_no_other_with_it(
     served(f"mixed-{era}.find")
     assert told(speaker.modern_call(f"mixed-{era}.find", {"q": 1}))["arguments"] == {"q": 1}
     states = operator.row(f"mixed-{era}")["states"]
-    assert {name: states[name] for name in ("find", "typeless", "bare")} == {
+    assert {name: states[name] for name in ("find", *bad) if name != "wordy"} == {
         "find": "approved",
-        "typeless": "refused",
-        "bare": "refused",
+        "typeless": "approved",
+        "bare": "approved",
+        "strange": "refused",
+        "text": "refused",
     }
 
 
@@ -296,7 +307,9 @@ def test_a_hundred_clients_with_the_same_ids_get_their_own_answers(
     async def crowd() -> list[str]:
         headers = {"authorization": f"Bearer {upstream_hub.key}", "accept": "application/json, text/event-stream"}
         limits = httpx2.Limits(max_connections=100)
-        async with httpx2.AsyncClient(base_url=upstream_hub.url, headers=headers, timeout=60, limits=limits) as http:
+        async with httpx2.AsyncClient(
+            base_url=upstream_hub.url, headers=headers, timeout=PATIENCE_SECONDS, limits=limits
+        ) as http:
             return [wrong for each in await asyncio.gather(*(one(http, n) for n in range(100))) for wrong in each]
 
     assert asyncio.run(crowd()) == []
@@ -315,7 +328,7 @@ def test_a_single_child_answers_a_second_process_too(
             assert told(there.modern_call("lonely.echo", {"who": "second"}))["arguments"] == {"who": "second"}
             ended = there.modern_call("lonely.be", {"mode": "die"}).json()["result"]
             assert ended["_meta"]["mcphub/error"]["errorCode"] == "transport_error"
-            until(lambda: "result" in there.modern_call("lonely.echo", {}).json(), 30)
+            until(lambda: "result" in there.modern_call("lonely.echo", {}).json())
         assert len(processes("chaos.py stdio lonely")) == 1
     assert "result" in speaker.modern_call("lonely.echo", {}).json()
 
@@ -383,11 +396,11 @@ def test_starting_and_stopping_a_child_again_and_again_leaves_nothing_behind(
     operator.change("often", enabled=False)
     until(lambda: not processes("chaos.py stdio often"))
     before = held()
-    for _ in range(10):
+    for _ in range(OFTEN):
         operator.change("often", enabled=True)
         served("often.echo")
         assert "result" in speaker.modern_call("often.echo", {}).json()
         operator.change("often", enabled=False)
         until(lambda: not processes("chaos.py stdio often"))
-    after = until(lambda: (now := held()) and now[0] <= before[0] + 2 and now, 20)
-    assert after[1] <= before[1] + 2
+    after = until(lambda: (now := held()) and now[0] <= before[0] + 2 and now)
+    assert after[1] < before[1] + OFTEN, "the pool of threads may grow, not by one with each child"

@@ -19,6 +19,7 @@ from tests.conformance.behind import everything
 from tests.servers import Hub, free_port, until
 from tests.upstreams.bridging import YES, Asked
 from tests.upstreams.conftest import Operator, Peer, old_python
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.input_requests import ALL, answer_to, calling
 from tests.wire.speech import Speaker
 from tests.wire.toolbox import text_of
@@ -64,7 +65,7 @@ class Proxy:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(30)
+        self.process.wait(PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -146,10 +147,10 @@ def test_without_the_proxy_nothing_is_reached(kind: str, password: str, proxy: P
     try:
         if password:
             proxy.start(password)
-        answer = until(refused, 60)  # until the hub tries again it may say that the stream broke
+        answer = until(refused)  # until the hub tries again it may say that the stream broke
     finally:
         proxy.stop()
         proxy.start()
     assert answer["isError"] is True
     assert answer["_meta"]["mcphub/error"]["errorCode"] == "connection_failed"
-    until(lambda: not speaker.modern_call(f"{kind}.echo", {"text": "a"}).json()["result"].get("isError"), 60)
+    until(lambda: not speaker.modern_call(f"{kind}.echo", {"text": "a"}).json()["result"].get("isError"))

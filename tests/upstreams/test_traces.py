@@ -18,6 +18,7 @@ from sessions_app.protocol.errors import INTERNAL_CODES
 from tests.collector import Collector
 from tests.servers import Hub, free_port, until
 from tests.upstreams.conftest import Operator, Peer
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker
 from tests.wire.toolbox import text_of
 
@@ -57,14 +58,14 @@ def speaker(hub: Hub) -> Iterator[Speaker]:
 
 
 def context(flags: str = "01") -> tuple[str, str, str]:
-    """Give a traceparent, its trace and its span."""
+    """Return a traceparent, its trace and its span."""
     trace, span = secrets.token_hex(16), secrets.token_hex(8)
     return f"00-{trace}-{span}-{flags}", trace, span
 
 
 def spans_of(collector: Collector, trace: str, name: str) -> dict[str, dict[str, Any]]:
-    """Give a trace's spans by name, once the one of that name is there: the last that ends."""
-    until(lambda: any(span["name"] == name for span in collector.of(trace)), 30)
+    """Return a trace's spans by name, once the one of that name is there: the last that ends."""
+    until(lambda: any(span["name"] == name for span in collector.of(trace)))
     return {f"{span['kind']} {span['name']}": span for span in collector.of(trace)}
 
 
@@ -157,7 +158,7 @@ def test_durations_arrive_with_the_buckets_of_the_conventions(speaker: Speaker, 
     for _ in range(3):
         speaker.modern_call("bare.echo", {})
     names = {"mcp.server.operation.duration", "mcp.client.operation.duration"}
-    until(lambda: names <= collector.durations.keys(), 60)
+    until(lambda: names <= collector.durations.keys())
     points = collector.durations["mcp.server.operation.duration"]
     assert {each["unit"] for each in points} == {"s"}
     assert all(each["bounds"] == BUCKETS for each in points)
@@ -178,15 +179,17 @@ def test_a_collector_that_is_away_or_hangs_holds_nothing_up_and_is_told_of_once(
 
             def figure(name: str) -> float:
                 found = re.search(
-                    rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", httpx2.get(metrics, timeout=30).text, re.MULTILINE
+                    rf"^{name}(?:\{{[^}}]*\}})? (\S+)$",
+                    httpx2.get(metrics, timeout=PATIENCE_SECONDS).text,
+                    re.MULTILINE,
                 )
                 assert found is not None, name
                 return float(found[1])
 
             for _ in range(5):
                 assert speaker.modern_call("add", {"a": 1, "b": 2}).status_code == 200
-            until(lambda: figure("mcphub_traces_failing") == 1, 60)
-            collector.hangs.set()
+            until(lambda: figure("mcphub_traces_failing") == 1)
+            collector.goes_on.clear()
             for _ in range(5):
                 assert speaker.modern_call("add", {"a": 1, "b": 2}).status_code == 200
             assert hub.log().count("takes nothing") == 1
@@ -209,7 +212,9 @@ def test_a_backend_that_takes_traces_and_no_metrics_fails_nothing(tmp_path: Path
 
 def test_the_dashboard_and_the_alert_rules_ask_for_metrics_that_exist(hub: Hub, speaker: Speaker) -> None:
     speaker.modern_call("bare.echo", {})
-    text = httpx2.get(f"http://127.0.0.1:{hub.environment['MCPHUB_METRICS_PORT']}/metrics", timeout=60).text
+    text = httpx2.get(
+        f"http://127.0.0.1:{hub.environment['MCPHUB_METRICS_PORT']}/metrics", timeout=PATIENCE_SECONDS
+    ).text
     families = list(text_string_to_metric_families(text))
     names = {sample.name for family in families for sample in family.samples}
     # This hub has no target of shipping; a family that has a head alone would have samples of that name.
@@ -229,7 +234,7 @@ def test_the_dashboard_and_the_alert_rules_ask_for_metrics_that_exist(hub: Hub, 
 
 
 def expressions() -> list[str]:
-    """Give what the files under deploy/ ask Prometheus for."""
+    """Return what the files under deploy/ ask Prometheus for."""
     deploy = Path(__file__).parents[2] / "deploy"
     board = json.loads((deploy / "grafana" / "mcphub.json").read_text())
     rules = yaml.safe_load((deploy / "prometheus" / "alerts.yaml").read_text())
@@ -239,15 +244,17 @@ def expressions() -> list[str]:
 
 def test_metrics_have_a_port_of_their_own_with_the_probes_and_nothing_else(hub: Hub, speaker: Speaker) -> None:
     own = f"http://127.0.0.1:{hub.environment['MCPHUB_METRICS_PORT']}"
-    statuses = [httpx2.get(f"{own}{path}", timeout=60).status_code for path in ("/metrics", "/live", "/ready")]
+    statuses = [
+        httpx2.get(f"{own}{path}", timeout=PATIENCE_SECONDS).status_code for path in ("/metrics", "/live", "/ready")
+    ]
     assert statuses == [200, 200, 200]
-    assert [httpx2.get(f"{own}{path}", timeout=60).status_code for path in ("/mcp", "/admin/", "/api/tools/")] == [
-        404
-    ] * 3
-    assert httpx2.post(f"{own}/metrics", timeout=60).status_code == 405
+    assert [
+        httpx2.get(f"{own}{path}", timeout=PATIENCE_SECONDS).status_code for path in ("/mcp", "/admin/", "/api/tools/")
+    ] == [404] * 3
+    assert httpx2.post(f"{own}/metrics", timeout=PATIENCE_SECONDS).status_code == 405
     key = {"authorization": f"Bearer {hub.key}"}
-    assert httpx2.get(f"{hub.url}/metrics", headers=key, timeout=60).status_code == 404
-    assert httpx2.get(f"{hub.url}/ready", timeout=60).status_code == 200
+    assert httpx2.get(f"{hub.url}/metrics", headers=key, timeout=PATIENCE_SECONDS).status_code == 404
+    assert httpx2.get(f"{hub.url}/ready", timeout=PATIENCE_SECONDS).status_code == 200
 
 
 def test_calls_are_counted_by_names_of_the_catalogue_and_what_strangers_ask_for_is_other(
@@ -256,7 +263,9 @@ def test_calls_are_counted_by_names_of_the_catalogue_and_what_strangers_ask_for_
     speaker.modern_call("bare.echo", {})
     for number in range(5):
         speaker.modern_call(f"made-up-{number}", {})
-    text = httpx2.get(f"http://127.0.0.1:{hub.environment['MCPHUB_METRICS_PORT']}/metrics", timeout=60).text
+    text = httpx2.get(
+        f"http://127.0.0.1:{hub.environment['MCPHUB_METRICS_PORT']}/metrics", timeout=PATIENCE_SECONDS
+    ).text
     counted = [
         sample.labels
         for family in text_string_to_metric_families(text)

@@ -42,8 +42,8 @@ def upstreams(operator: Operator) -> Iterator[None]:
 
 @pytest.fixture
 def speaker(speaker: Speaker) -> Speaker:
-    until(lambda: "readio1.greet" in speaker.modern("prompts/list").text, 60)
-    until(lambda: all(f"{kind}://note" in speaker.modern("resources/list").text for kind in KINDS), 60)
+    until(lambda: "readio1.greet" in speaker.modern("prompts/list").text)
+    until(lambda: all(f"{kind}://note" in speaker.modern("resources/list").text for kind in KINDS))
     return speaker
 
 
@@ -97,7 +97,7 @@ def test_who_subscribed_hears_that_a_resource_over_there_reads_differently(speak
         assert next(listened)["method"] == "notifications/subscriptions/acknowledged"
         # The hub follows the upstream a moment after the subscription; until then a touch goes unheard.
         first = apart.submit(next, listened)
-        until(lambda: other.modern_call("read2.touch", {}).status_code == 200 and first.done(), 60)
+        until(lambda: other.modern_call("read2.touch", {}).status_code == 200 and first.done())
         assert first.result()["params"]["uri"] == uri
         # The stream of a session tells of lists as well, which other modules' connections may change meanwhile.
         assert next(news for news in heard if "list_changed" not in news["method"])["params"] == {"uri": uri}
@@ -107,7 +107,7 @@ def test_offers_wait_for_approval_like_tools(operator: Operator, speaker: Speake
     states = operator.row("read2")["states"]
     assert {states[name] for name in ("read2://note", "read2://echo/{word}", "greet", "touch")} == {"approved"}
     operator.change("read2", enabled=False)
-    until(lambda: "read2://note" not in speaker.modern("resources/list").text, 60)
+    until(lambda: "read2://note" not in speaker.modern("resources/list").text)
     assert "read2.greet" not in speaker.modern("prompts/list").text
     operator.change("read2", enabled=True)
-    until(lambda: "read2://note" in speaker.modern("resources/list").text, 60)
+    until(lambda: "read2://note" in speaker.modern("resources/list").text)

@@ -33,12 +33,12 @@ def upstreams(operator: Operator) -> Iterator[None]:
 
 @pytest.fixture
 def speaker(speaker: Speaker) -> Speaker:
-    until(lambda: all(f"ui://{slug}/panel" in speaker.modern("resources/list").text for slug in SLUGS), 60)
+    until(lambda: all(f"ui://{slug}/panel" in speaker.modern("resources/list").text for slug in SLUGS))
     return speaker
 
 
 def tools(speaker: Speaker, **capabilities: Any) -> dict[str, Any]:
-    """Give the tools that a session with these capabilities lists, by name."""
+    """Return the tools that a session with these capabilities lists, by name."""
     session = speaker.open_session(**capabilities)
     listed = speaker.in_session(session, "tools/list", {}).json()["result"]["tools"]
     return {tool["name"]: tool for tool in listed if tool["name"].startswith(SLUGS)}

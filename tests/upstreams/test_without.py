@@ -17,7 +17,7 @@ def test_an_upstream_that_comes_late_is_found(operator: Operator) -> None:
     with Peer("sdk_v2.py", "http") as peer:
         peer.kill()
         operator.connect("late", url=peer.url)
-        assert operator.row("late")["status"] == "error"
+        until(lambda: operator.row("late")["status"] == "error")
         peer.start()
-        until(lambda: operator.row("late")["discovered"], 30)
+        until(lambda: operator.row("late")["discovered"])
         operator.change("late", enabled=False)

@@ -29,7 +29,8 @@ def decide(
     decision = deciding.Decision(approve=approve, reason=reason, arguments=arguments, grant=grant)
     try:
         row = McpApproval.objects.get(pk=id_)
-        return str(deciding.decide(row, decision, deciding.Decider(by, by), RecordRedaction(load.load())).status)
+        who = deciding.Decider(by, by, is_superuser=True)  # nobody is known to answer for keys of these tests
+        return str(deciding.decide(row, decision, who, RecordRedaction(load.load())).status)
     except deciding.DecisionRefused as error:
         return error.why
 

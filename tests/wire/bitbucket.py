@@ -156,7 +156,7 @@ GIVEN: dict[str, Any] = {
 
 
 def arguments(tool: dict[str, Any]) -> dict[str, Any]:
-    """Give a tool of the pack what it requires."""
+    """Return a tool of the pack what it requires."""
     wanted = tool["inputSchema"].get("required", [])
     path = "docs" if tool["name"].endswith("list_files") else "docs/a b.md"
     return {name: path if name == "path" else GIVEN[name] for name in wanted}

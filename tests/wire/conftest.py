@@ -11,6 +11,7 @@ import pytest
 
 from tests import operations, servers
 from tests.servers import FIXTURES, Hub, postgres_database, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker
 from tests.wire.toolbox import Box
 
@@ -64,7 +65,7 @@ def box(hub: Hub) -> Iterator[Box]:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """Two workers on PostgreSQL."""
     try:
-        psycopg.connect(f"{servers.POSTGRES}/postgres", connect_timeout=5).close()
+        psycopg.connect(f"{servers.POSTGRES}/postgres", connect_timeout=PATIENCE_SECONDS).close()
     except psycopg.OperationalError as error:
         pytest.skip(f"No PostgreSQL to make databases on (MCPHUB_TEST_POSTGRES): {error}")
     with postgres_database() as address:

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
@@ -19,7 +20,7 @@ from jwt.algorithms import RSAAlgorithm
 
 def make_issuer(name: str, issuer: str, secret: str = "", **fields: Any) -> int:
     """Trust an issuer, in the process beside the hub."""
-    from mcphub.signin.issuers.models import Issuer
+    from mcphub.features.signin.issuers.models import Issuer
 
     row = Issuer(name=name, issuer=issuer, enabled=True, **fields)
     row.set_secret(secret)
@@ -35,13 +36,13 @@ def make_group(name: str) -> None:
 
 
 def remove_issuer(name: str) -> None:
-    from mcphub.signin.issuers.models import Issuer
+    from mcphub.features.signin.issuers.models import Issuer
 
     Issuer.objects.get(name=name).delete()
 
 
 def unlink(person: str) -> None:
-    from mcphub.login.models import LinkedIdentity
+    from mcphub.features.login.models import LinkedIdentity
 
     LinkedIdentity.objects.get(user__username=person).unlink(reason="test")
 
@@ -89,6 +90,7 @@ class ForeignIssuer:
         ]
 
     def claims(self, endpoint: str, person: str, **more: Any) -> dict[str, Any]:
+        """Return the claims of a token; a `timedelta` is counted from this moment."""
         now = int(time.time())
         made = {
             "iss": self.url,
@@ -102,10 +104,14 @@ class ForeignIssuer:
             "jti": uuid.uuid4().hex,
             **more,
         }
-        return {name: value for name, value in made.items() if value is not None}
+        return {
+            name: now + int(value.total_seconds()) if isinstance(value, timedelta) else value
+            for name, value in made.items()
+            if value is not None
+        }
 
     def token(self, endpoint: str, person: str, *, headers: dict[str, Any] | None = None, **more: Any) -> str:
-        """Give a good token, but for what `more` says otherwise; None leaves a claim out."""
+        """Return a good token, but for what `more` says otherwise; None leaves a claim out."""
         [(key_id, key)] = self.keys.items()
         sent = {"typ": "at+jwt", "kid": key_id, **(headers or {})}
         return jwt.encode(self.claims(endpoint, person, **more), key, "RS256", headers=sent)

@@ -14,10 +14,10 @@ from typing import Any
 
 from tests import forking
 from tests.servers import Hub
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import LEGACY, META, MODERN, hello, request
 
-_END_SECONDS = 40
-_SILENCE_SECONDS = 60
+_END_SECONDS = _SILENCE_SECONDS = PATIENCE_SECONDS
 """A first start migrates a database before it says a word."""
 
 
@@ -82,13 +82,16 @@ class Piped:
         return json.loads(line)
 
     def rest(self) -> list[Any]:
-        """All that comes until it closes its end."""
+        """All that comes until it closes its end, but for news of edits."""
         lines = iter(lambda: self._lines.get(timeout=_END_SECONDS), None)
-        return [json.loads(line) for line in lines]
+        return [heard for heard in map(json.loads, lines) if not _is_news(heard)]
 
     def ask(self, message: Any) -> Any:
+        """Send a request; give its answer. News of an edit may come between: more than once, and late."""
         self.say(message)
-        return self.hear()
+        while _is_news(heard := self.hear()):
+            pass
+        return heard
 
     def shake_hands(self, version: str = LEGACY) -> None:
         answer = self.ask(hello(version, self.name, "hello"))
@@ -111,6 +114,10 @@ class Piped:
             for line in lines:
                 self._lines.put(line)
         self._lines.put(None)
+
+
+def _is_news(message: Any) -> bool:
+    return isinstance(message, dict) and str(message.get("method")).endswith("/list_changed")
 
 
 def beside(hub: Hub, *words: str, **environment: str) -> Piped:

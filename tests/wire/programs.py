@@ -14,13 +14,13 @@ from typing import Any
 
 from tests.clients import install
 from tests.servers import ROOT, Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.toolbox import Box
 
 STARTER = {"add", "current_time", "echo", "fetch_url", "recent_invocations", "tool_statistics"}
 EXPLANATION = '`b` is required; `a` must be number, not "two".'
 REFUSAL = 'There is no tool named "nowhere". Ask tools/list for the names.'
 STDIO = [sys.executable, "-m", "mcphub.cli", "stdio"]
-SECONDS = 60
 _LONGEST_SECONDS = 600
 """Of a client, which may wait long for the others before the edit comes that all wait for."""
 _HERE = Path(install.__file__).parent
@@ -99,7 +99,7 @@ class Client:
     def line(self) -> str:
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
-        assert said, f"{self.sdk} ended with {self.process.wait(SECONDS)}"
+        assert said, f"{self.sdk} ended with {self.process.wait(PATIENCE_SECONDS)}"
         return said.strip()
 
     def acts(self) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ class Client:
     def heard(self) -> None:
         """Judge what the client lists once it was told of an edit, which took `current_time` away."""
         assert set(json.loads(self.line())) >= STARTER - {"current_time"}
-        assert self.process.wait(SECONDS) == 0
+        assert self.process.wait(PATIENCE_SECONDS) == 0
 
     def _understands(self, seen: dict[str, Any]) -> list[dict[str, Any]]:
         sdk, hub = self.sdk, self.hub
@@ -191,7 +191,7 @@ def run(hub: Hub, command: list[str], sdk: Sdk, words: str) -> str:
         env={**surroundings(hub), "MCPHUB_WORDS": words},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -219,7 +219,7 @@ def inspected(words: list[str], status: int = 0) -> dict[str, Any]:
         env=install.node_environment(folder),
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == status, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

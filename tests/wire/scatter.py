@@ -9,10 +9,12 @@ import threading
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from tests.waiting import PATIENCE_SECONDS
+
 
 @contextlib.contextmanager
 def scattered(url: str) -> Iterator[str]:
-    """Give the address that stands for `url`."""
+    """Return the address that stands for `url`."""
     parts = urlsplit(url)
 
     async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -41,7 +43,7 @@ def scattered(url: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
         for task in asyncio.all_tasks(loop):
             task.cancel()
         server.close()

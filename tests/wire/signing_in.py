@@ -13,8 +13,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 
 from tests.servers import Hub
-from tests.wire.speech import PATIENCE
+from tests.waiting import PATIENCE_SECONDS
 
+DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 CALLBACK = "http://127.0.0.1:41999/callback"
 
 
@@ -22,7 +23,7 @@ CALLBACK = "http://127.0.0.1:41999/callback"
 
 
 def make_person(name: str, groups: tuple[str, ...] = (), *, staff: bool = False) -> dict[str, Any]:
-    """Give the id of a new person and the cookie of a login."""
+    """Return the id of a new person and the cookie of a login."""
     import time
     from importlib import import_module
 
@@ -80,7 +81,7 @@ def make_workspace(slug: str, group: str) -> None:
 
 def take_back(name: str) -> int:
     """Take back all that a person allowed."""
-    from mcphub.signin.models import Consent
+    from mcphub.features.signin.models import Consent
 
     return Consent.objects.filter(user__username=name).revoke(reason="test")
 
@@ -110,7 +111,7 @@ def refresh_often(name: str) -> None:
     from django.utils import timezone
     from oauth2_provider.models import RefreshToken
 
-    from mcphub.signin.server import TOKENS_A_MINUTE
+    from mcphub.features.signin.server import TOKENS_A_MINUTE
 
     one = RefreshToken.objects.filter(user__username=name).latest("pk")
     for number in range(TOKENS_A_MINUTE):
@@ -120,7 +121,7 @@ def refresh_often(name: str) -> None:
 
 
 def everything_stored() -> list[str]:
-    """Give all text of all rows, to look for what must not be there."""
+    """Return all text of all rows, to look for what must not be there."""
     from django.db import connection
 
     found = []
@@ -138,10 +139,11 @@ class Person:
     """Somebody with a browser that keeps cookies and follows no redirect by itself."""
 
     def __init__(self, hub: Hub, name: str, groups: tuple[str, ...] = (), *, staff: bool = False) -> None:
+        self.hub = hub
         made = hub.operate(make_person, name, groups, staff=staff)
         self.name, self.id = name, made["id"]
         self.principal = f"user:{self.id}"
-        self.http = httpx2.Client(base_url=hub.url, timeout=PATIENCE)
+        self.http = httpx2.Client(base_url=hub.url, timeout=PATIENCE_SECONDS)
         self.http.cookies.set(made["named"], made["cookie"])
 
     def __enter__(self) -> Person:
@@ -174,12 +176,13 @@ class Client:
     name: str = "Test client"
     redirect_uri: str = CALLBACK
     id: str = ""
+    grants: tuple[str, ...] = ("authorization_code", "refresh_token")
     more: dict[str, str] = field(default_factory=dict)
     """Parameters of the address that is opened, besides the usual ones or instead of them."""
 
     def __post_init__(self) -> None:
         self.verifier = secrets.token_urlsafe(48)
-        self.http = httpx2.Client(base_url=self.hub.url, timeout=PATIENCE)
+        self.http = httpx2.Client(base_url=self.hub.url, timeout=PATIENCE_SECONDS)
         if not self.id:
             answer = self.http.post("/oauth/register/", json=self.metadata())
             assert answer.status_code == 201, answer.text
@@ -196,7 +199,7 @@ class Client:
             "client_name": self.name,
             "redirect_uris": [self.redirect_uri],
             "token_endpoint_auth_method": "none",
-            "grant_types": ["authorization_code", "refresh_token"],
+            "grant_types": list(self.grants),
             "response_types": ["code"],
         }
 
@@ -237,7 +240,7 @@ class Client:
         return self.http.post("/oauth/token/", data={name: value for name, value in asked.items() if value is not None})
 
     def sign_in(self, person: Person, endpoint: str = "/mcp", **more: str | None) -> dict[str, Any]:
-        """Give the tokens that a person's consent gives."""
+        """Return the tokens that a person's consent gives."""
         told = told_to(person.answers(self.address(endpoint, **more)))
         answer = self.redeem(told["code"], endpoint)
         assert answer.status_code == 200, answer.text
@@ -246,7 +249,7 @@ class Client:
 
 
 def told_to(answer: httpx2.Response) -> dict[str, str]:
-    """Give what a client is told by the address that the browser is sent to."""
+    """Return what a client is told by the address that the browser is sent to."""
     assert answer.status_code == 302, (answer.status_code, answer.text)
     query = parse_qs(urlsplit(answer.headers["location"]).query)
     assert all(len(values) == 1 for values in query.values())

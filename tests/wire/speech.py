@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-PATIENCE = 15.0
-"""Seconds after which silence fails a test."""
+from tests.waiting import PATIENCE_SECONDS
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -25,6 +24,22 @@ BOTH = "application/json, text/event-stream"
 _ids = itertools.count(1)
 
 
+class Answer(httpx2.Response):
+    """What the hub answered: JSON or, where that took ten seconds, an event stream that ends with the same."""
+
+    @classmethod
+    def of(cls, answer: httpx2.Response) -> Answer:
+        made = cls(answer.status_code, headers=answer.headers, request=answer.request, extensions=answer.extensions)
+        made._content = answer.content
+        made.is_closed = made.is_stream_consumed = True
+        return made
+
+    def json(self, **options: Any) -> Any:
+        if self.headers.get("content-type", "").startswith("text/event-stream"):
+            return list(events(self))[-1]
+        return super().json(**options)
+
+
 class Speaker:
     """One client program. Its name is its own, so that its calls are found in the audit by it."""
 
@@ -32,7 +47,7 @@ class Speaker:
         self.url = url
         self.key = key
         self.name = f"speaker-{uuid.uuid4().hex[:12]}"
-        self.http = httpx2.Client(base_url=url, timeout=PATIENCE)
+        self.http = httpx2.Client(base_url=url, timeout=PATIENCE_SECONDS)
 
     def __enter__(self) -> Speaker:
         return self
@@ -54,7 +69,7 @@ class Speaker:
 
     def post(self, body: Any, path: str = "/mcp", **headers: str | None) -> httpx2.Response:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.http.post(path, content=raw, headers=self.headers(**headers))
+        return Answer.of(self.http.post(path, content=raw, headers=self.headers(**headers)))
 
     @contextlib.contextmanager
     def streaming(
@@ -163,7 +178,7 @@ def error_of(answer: httpx2.Response) -> dict[str, Any]:
 def wire(url: str) -> Iterator[socket.socket]:
     """A bare connection, for what no HTTP client would send."""
     parts = urlsplit(url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE_SECONDS) as connection:
         yield connection
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import BOTH, MODERN, Speaker, error_of, hello, raw_answer, request, wire
 
 LARGEST = 4 * 1024 * 1024
@@ -88,7 +89,7 @@ def test_without_a_valid_key_nobody_comes_in(hub: Hub, path: str, authorization:
     headers = {"accept": BOTH, "content-type": "application/json"}
     if authorization is not None:
         headers["authorization"] = authorization  # type: ignore[assignment]
-    answer = httpx2.post(f"{hub.url}{path}", json=hello(), headers=headers)
+    answer = httpx2.post(f"{hub.url}{path}", json=hello(), headers=headers, timeout=PATIENCE_SECONDS)
     assert refusal(answer) == (401, "unauthorized")
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
@@ -194,18 +195,18 @@ def test_a_body_that_dribbles_is_cut_off(speaker: Speaker, hub: Hub) -> None:
 
 
 def test_probes_need_no_key_and_name_their_parts(hub: Hub) -> None:
-    assert httpx2.get(f"{hub.url}/live").json() == {"status": "ok"}
-    ready = httpx2.get(f"{hub.url}/ready")
+    assert httpx2.get(f"{hub.url}/live", timeout=PATIENCE_SECONDS).json() == {"status": "ok"}
+    ready = httpx2.get(f"{hub.url}/ready", timeout=PATIENCE_SECONDS)
     assert ready.status_code == 200
     assert ready.json()["parts"] == {"database": "ok", "ledger": "ok", "durability": "ok", "catalogue": "ok"}
-    about = httpx2.get(f"{hub.url}/.well-known/mcp").json()
+    about = httpx2.get(f"{hub.url}/.well-known/mcp", timeout=PATIENCE_SECONDS).json()
     assert about["protocolVersions"] == ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
     for nowhere in ("oauth-protected-resource/nowhere", "oauth-authorization-server/mcp", "openid-configuration"):
-        assert httpx2.get(f"{hub.url}/.well-known/{nowhere}").status_code == 404
+        assert httpx2.get(f"{hub.url}/.well-known/{nowhere}", timeout=PATIENCE_SECONDS).status_code == 404
 
 
 def test_the_well_known_address_describes_the_hub(hub: Hub) -> None:
-    about = httpx2.get(f"{hub.url}/.well-known/mcp").json()
+    about = httpx2.get(f"{hub.url}/.well-known/mcp", timeout=PATIENCE_SECONDS).json()
     assert (about["name"], about["title"]) == ("mcphub", "MCP Hub")
     assert about["version"]
     assert about["transports"] == [

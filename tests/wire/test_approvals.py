@@ -10,6 +10,7 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire import approving
 from tests.wire.conftest import TOOLBOX, make_keys
 from tests.wire.speech import Speaker
@@ -25,6 +26,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     with Hub(tmp_path_factory.mktemp("approvals"), environment=environment, **TOOLBOX) as running:
         for tool in ("count", "hold", "errand"):
             running.operate(approving.demand, tool)
+        running.settle()
         yield running
 
 
@@ -34,20 +36,13 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_APPROVAL_HOLD_SECONDS": "120"}
     with Hub(tmp_path_factory.mktemp("patient"), environment=environment, **TOOLBOX) as running:
         running.operate(approving.demand, COUNT)
+        running.settle()
         yield running
 
 
 @pytest.fixture(scope="module")
 def keys(hub: Hub) -> dict[str, str]:
-    made = make_keys(hub)
-    with Speaker(hub.url, made["wire"]) as speaker:  # the policies have reached the process
-
-        def asks() -> bool:
-            answer = speaker.modern_call(COUNT, {"name": "settling"}).json()["result"]
-            return "mcphub/approval" in answer.get("_meta", {})
-
-        until(asks)
-    return made
+    return make_keys(hub)
 
 
 @pytest.fixture
@@ -186,7 +181,9 @@ def test_a_grant_lets_further_calls_run(speaker: Speaker, hub: Hub, box: Box) ->
 
 def test_over_rest_keys_read_approvals_and_decide_none(speaker: Speaker, hub: Hub, box: Box) -> None:
     id_ = approval_of(speaker.modern_call(COUNT, {"name": box.name}).json()["result"])
-    with httpx2.Client(base_url=hub.url, headers={"authorization": f"Bearer {hub.key}"}) as rest:
+    with httpx2.Client(
+        base_url=hub.url, headers={"authorization": f"Bearer {hub.key}"}, timeout=PATIENCE_SECONDS
+    ) as rest:
         found = rest.get(f"/api/approvals/{id_}/")
         assert found.status_code == 200, found.text
         assert (found.json()["status"], found.json()["arguments"]) == ("pending", {"name": box.name})

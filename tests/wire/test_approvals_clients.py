@@ -1,6 +1,6 @@
 """Calls that wait for a yes, as unmodified clients of several years and all transports see them.
 
-What each shows is the table in docs/approvals.md. `mcp` 1.9.4 and 1.2.0 know no forms, and 1.2.0 shows no progress.
+The table in docs/secure/approvals.md has the results. `mcp` 1.9.4 and 1.2.0 know no forms, 1.2.0 shows no progress.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def asked_about(hub: Hub, name: str) -> str:
-    (id_,) = until(lambda: hub.operate(approving.waiting_with, {"name": name}), 60)
+    (id_,) = until(lambda: hub.operate(approving.waiting_with, {"name": name}))
     return str(id_)
 
 

@@ -48,7 +48,7 @@ def test_calls_that_both_workers_hold_are_released_by_a_yes_from_outside(pair: H
     for box, name in zip(boxes, names, strict=True):
         box.name = name
     calls = [held(speaker, name) for name in names]
-    ids = [until(lambda name=name: pair.operate(approving.waiting_with, {"name": name}), 60)[0] for name in names]
+    ids = [until(lambda name=name: pair.operate(approving.waiting_with, {"name": name}))[0] for name in names]
     assert not any(box.has("counted") for box in boxes)
     for id_ in ids:
         assert pair.operate(approving.decide, id_, True) == "approved"
@@ -62,7 +62,7 @@ def test_many_retries_at_both_workers_make_an_approved_call_once(pair: Hub, spea
     box = Box(pair)
     box.name += "-waits"
     racing = [held(speaker, box.name) for _ in range(_AT_ONCE)]
-    (id_,) = until(lambda: pair.operate(approving.waiting_with, {"name": box.name}), 60)
+    (id_,) = until(lambda: pair.operate(approving.waiting_with, {"name": box.name}))
     assert pair.operate(approving.decide, id_, True) == "approved"
     assert {text_of(call.answer()) for call in racing} == {"call number 1"}
     assert box.times("counted") == 1
@@ -71,6 +71,6 @@ def test_many_retries_at_both_workers_make_an_approved_call_once(pair: Hub, spea
 def test_a_no_given_at_one_worker_is_said_by_both(pair: Hub, speaker: Speaker) -> None:
     name = f"{Box(pair).name}-waits"
     calls = [held(speaker, name) for _ in range(_AT_ONCE)]
-    (id_,) = until(lambda: pair.operate(approving.waiting_with, {"name": name}), 60)
+    (id_,) = until(lambda: pair.operate(approving.waiting_with, {"name": name}))
     assert pair.operate(approving.decide, id_, False, reason="No.") == "denied"
     assert all(call.answer().json()["result"]["isError"] for call in calls)

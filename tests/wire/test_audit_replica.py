@@ -13,6 +13,7 @@ import pytest
 from tests import forking, operations
 from tests.rigs.cluster import Cluster, Standby
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.signing_in import Person
 from tests.wire.speech import Speaker
 
@@ -41,7 +42,7 @@ def hub(standby: tuple[Cluster, Standby], tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def auditor(hub: Hub) -> Iterator[httpx2.Client]:
     headers = {"Authorization": f"Bearer {hub.key}"}
-    with httpx2.Client(base_url=hub.url, headers=headers, timeout=30) as client:
+    with httpx2.Client(base_url=hub.url, headers=headers, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 
@@ -62,7 +63,7 @@ def call(hub: Hub, number: int) -> None:
 
 
 def seen(auditor: httpx2.Client, address: str = "/api/invocations/", **asked: Any) -> tuple[int, datetime]:
-    """Give how many calls an auditor is shown, and until when they were read."""
+    """Return how many calls an auditor is shown, and until when they were read."""
     answer = auditor.get(address, params=asked)
     assert answer.status_code == 200, answer.text
     return len(answer.json()["results"]), datetime.fromisoformat(answer.headers[AS_OF])
@@ -98,7 +99,7 @@ def test_who_reads_bodies_is_on_record_in_the_hubs_database(hub: Hub, auditor: h
 def test_the_console_reads_there_too(hub: Hub, auditor: httpx2.Client, paused: Any) -> None:
     with Person(hub, "anna", ("Viewer",), staff=True) as anna:
         shown = anna.asked(CALLS).text
-        assert "Read on the replica for auditors" in shown
+        assert "From the audit replica" in shown
         call(hub, 4)
         assert anna.asked(CALLS).text.count("hub-time") == shown.count("hub-time")
         paused.execute("SELECT pg_wal_replay_resume()")
@@ -122,7 +123,7 @@ def test_without_the_standby_auditors_are_told_and_calls_go_on(
     answer = auditor.get("/api/invocations/")
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "audit_unavailable")
     assert answer.headers["Retry-After"]
-    told = forking.run("mcphub.cli", "doctor", env=hub.environment, timeout=120)
+    told = forking.run("mcphub.cli", "doctor", env=hub.environment, timeout=PATIENCE_SECONDS)
     assert "The replica for auditors does not answer" in told.stdout + told.stderr
     call(hub, 6)
     assert auditor.get("/api/tool-definitions/").status_code == 200

@@ -14,6 +14,7 @@ import psycopg
 from invocations.chain import verifier
 from tests import operations
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker
 
 STREAM = "/api/invocations/stream/"
@@ -25,12 +26,12 @@ ORDER BY id DESC LIMIT 1 RETURNING id
 
 @contextlib.contextmanager
 def stream(hub: Hub, *, after: int | None = None, key: str = "", **query: str) -> Iterator[Iterator[dict[str, Any]]]:
-    """Give the calls that a live stream tells; it has begun when this gives it."""
+    """Return the calls that a live stream tells; it has begun when this gives it."""
     headers = {"authorization": f"Bearer {key or hub.key}", "accept": "text/event-stream"}
     if after is not None:
         headers["last-event-id"] = str(after)
     with (
-        httpx2.Client(base_url=hub.url, timeout=60) as client,
+        httpx2.Client(base_url=hub.url, timeout=PATIENCE_SECONDS) as client,
         client.stream("GET", STREAM, params=query, headers=headers) as answer,
     ):
         assert answer.status_code == 200, answer.read()
@@ -101,7 +102,7 @@ def test_stream_ends_with_the_right_to_it(hub: Hub) -> None:
 def test_stream_says_what_is_wrong_with_the_request(hub: Hub, keys: dict[str, str]) -> None:
     def ask(key: str, headers: dict[str, str] | None = None, **query: str) -> int:
         headers = {"authorization": f"Bearer {key}", "accept": "text/event-stream", **(headers or {})}
-        return httpx2.get(hub.url + STREAM, params=query, headers=headers, timeout=60).status_code
+        return httpx2.get(hub.url + STREAM, params=query, headers=headers, timeout=PATIENCE_SECONDS).status_code
 
     assert ask(hub.key, {"last-event-id": "x"}) == 400
     assert ask(hub.key, started_after="2026-01-01") == 400
@@ -114,19 +115,21 @@ def test_export_verifies_and_is_on_record(hub: Hub, tmp_path: Path) -> None:
     headers = {"authorization": f"Bearer {hub.key}"}
 
     def get(**query: str) -> httpx2.Response:
-        return httpx2.get(f"{hub.url}/api/audit/export/", params=query, headers=headers, timeout=60)
+        return httpx2.get(f"{hub.url}/api/audit/export/", params=query, headers=headers, timeout=PATIENCE_SECONDS)
 
     def whole() -> str:
         text = get(tool="echo").text
         return text if all(each in text for each in made) else ""
 
     file = tmp_path / "audit.jsonl"
-    file.write_text(until(whole, 60))
+    file.write_text(until(whole))
     assert verifier.main([str(file), "--key", str(hub.data / "audit" / "public.keys")]) == 0
     table = get(format="csv", tool="echo")
     assert table.headers["content-type"].startswith("text/csv")
     assert made[0] in table.text
     assert get(format="xml").status_code == get(first_block="-1").status_code == get(more="1").status_code == 400
     assert get(first_block="999999").status_code == 409
-    found = httpx2.get(f"{hub.url}/api/audit/events/", params={"kind": "audit.exported"}, headers=headers).json()
+    found = httpx2.get(
+        f"{hub.url}/api/audit/events/", params={"kind": "audit.exported"}, headers=headers, timeout=PATIENCE_SECONDS
+    ).json()
     assert found["results"][0]["after"] == {"format": "csv", "filters": {"tool": "echo"}, "first_block": 0}

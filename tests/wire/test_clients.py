@@ -19,7 +19,7 @@ import pytest
 
 from tests.servers import Hub, until
 from tests.wire.edits import edited
-from tests.wire.programs import SECONDS, Sdk, client, inspector_works, over_http, over_stdio
+from tests.wire.programs import Sdk, client, inspector_works, over_http, over_stdio
 from tests.wire.sdks import ERAS, SDKS
 
 pytestmark = pytest.mark.rig
@@ -35,7 +35,7 @@ def test_a_client_does_all_that_it_can(hub: Hub, sdk: Sdk) -> None:
             with edited(hub, "current_time"):
                 return bool(select.select([one.process.stdout], [], [], 1)[0])
 
-        until(told, SECONDS)
+        until(told)
         one.heard()
 
 

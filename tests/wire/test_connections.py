@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import raw_answer, wire
 
 MOST_BYTES, MOST_CONNECTIONS, OF_ONE_ADDRESS = 8192, 24, 16
@@ -34,7 +35,7 @@ def head_of(*lines: bytes) -> bytes:
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """Whether the hub has ended the connection; waits for what it says."""
+    """Return whether the hub has ended the connection; waits for what it says."""
     with contextlib.suppress(ConnectionResetError):
         while connection.recv(65536):
             pass
@@ -61,7 +62,7 @@ def test_a_head_beyond_its_bounds_is_refused_and_the_connection_ends(narrow: Hub
 
 
 def test_a_long_address_is_part_of_the_head(narrow: Hub) -> None:
-    assert httpx2.get(f"{narrow.url}/live?{'x' * MOST_BYTES}").status_code == 431
+    assert httpx2.get(f"{narrow.url}/live?{'x' * MOST_BYTES}", timeout=PATIENCE_SECONDS).status_code == 431
 
 
 def test_a_head_without_end_is_refused_before_it_is_kept(narrow: Hub) -> None:
@@ -88,7 +89,7 @@ def test_trailers_of_a_body_have_the_bounds_of_a_head(narrow: Hub) -> None:
 
 def test_a_large_body_is_no_large_head(narrow: Hub) -> None:
     headers = {"Authorization": f"Bearer {narrow.key}", "Accept": "application/json, text/event-stream"}
-    with httpx2.Client(base_url=narrow.url, headers=headers) as client:
+    with httpx2.Client(base_url=narrow.url, headers=headers, timeout=PATIENCE_SECONDS) as client:
         for _ in range(2):
             answer = client.post(
                 "/mcp", content=b'"' + b"x" * 500_000 + b'"', headers={"Content-Type": "application/json"}
@@ -133,7 +134,7 @@ def test_streams_of_one_address_leave_room_for_others(narrow: Hub) -> None:
         assert status == 503
         assert b'"server_busy"' in body
         there, from_another = ("127.0.0.1", narrow.port), ("127.0.0.2", 0)
-        with socket.create_connection(there, timeout=20, source_address=from_another) as elsewhere:
+        with socket.create_connection(there, timeout=PATIENCE_SECONDS, source_address=from_another) as elsewhere:
             elsewhere.sendall(head_of())
             assert raw_answer(elsewhere)[0] == 200
-    until(lambda: httpx2.get(f"{narrow.url}/live").status_code == 200)
+    until(lambda: httpx2.get(f"{narrow.url}/live", timeout=PATIENCE_SECONDS).status_code == 200)

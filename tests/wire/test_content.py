@@ -26,7 +26,7 @@ LISTS = ("resources/list", "resources/templates/list", "prompts/list")
 
 
 def same(error: dict[str, Any]) -> str:
-    """Give what two errors have in common: each has a row of its own."""
+    """Return what two errors have in common: each has a row of its own."""
     data = {name: value for name, value in error["data"].items() if name not in ("correlationId", "invocationId")}
     return json.dumps({**error, "data": data})
 

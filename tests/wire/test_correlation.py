@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.piped import beside
 from tests.wire.remote import connect
 from tests.wire.speech import LEGACY, MODERN, Speaker, error_of, request
@@ -73,7 +74,7 @@ def test_an_error_of_the_chat_says_one_in_a_header(hub: Hub, speaker: Speaker) -
     ("path", "status"), [("/api/invocations/none/", 404), ("/api/invocations/?limit=x", 400), ("/api/none", 404)]
 )
 def test_an_error_of_rest_says_one_in_a_header(hub: Hub, path: str, status: int) -> None:
-    answer = httpx2.get(hub.url + path, headers={"authorization": f"Bearer {hub.key}"}, timeout=60)
+    answer = httpx2.get(hub.url + path, headers={"authorization": f"Bearer {hub.key}"}, timeout=PATIENCE_SECONDS)
     assert answer.status_code == status
     until(lambda: is_logged(hub, answer.headers["x-request-id"]))
-    assert "x-request-id" not in httpx2.get(f"{hub.url}/api/schema/", timeout=60).headers
+    assert "x-request-id" not in httpx2.get(f"{hub.url}/api/schema/", timeout=PATIENCE_SECONDS).headers

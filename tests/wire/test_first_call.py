@@ -13,12 +13,13 @@ import pytest
 from mcphub import clients
 from tests.clients import install
 from tests.servers import Hub
+from tests.waiting import PATIENCE_SECONDS
 
-_SECONDS = 120
+_SECONDS = PATIENCE_SECONDS
 
 
 def told(hub: Hub, key: str) -> str:
-    """Give the text of a client's snippet, with the hub's address and first key."""
+    """Return the text of a client's snippet, with the hub's address and first key."""
     made = [*clients.snippets(f"{hub.url}/mcp", hub.key), *clients.programs(f"{hub.url}/mcp", hub.key)]
     return next(snippet.text for snippet in made if snippet.key == key)
 

@@ -13,19 +13,19 @@ import pytest
 
 from tests import operations
 from tests.servers import FIXTURES, Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.issuing import ForeignIssuer, foreign_issuer, make_issuer
-from tests.wire.signing_in import Client, Person, csrf_of, disable_person, take_back
+from tests.wire.signing_in import DEVICE, Client, Person, csrf_of, disable_person, take_back
 from tests.wire.speech import Speaker
 from tests.wire.test_signing_in import URN, a_name, kinds_of, refused
 
-DEVICE = f"{URN}device_code"
 ASSERTION = f"{URN}jwt-bearer"
 
 
 def make_service(name: str, scopes: list[str], groups: list[str] | None = None) -> dict[str, str]:
     from django.contrib.auth.models import Group
 
-    from mcphub.signin.grants import services
+    from mcphub.features.signin.grants import services
 
     rows = [Group.objects.get_or_create(name=group)[0] for group in groups or []]
     made = services.make(name, "/mcp", scopes, rows)
@@ -47,7 +47,7 @@ def anna(hub: Hub) -> Iterator[Person]:
 
 @pytest.fixture(scope="module")
 def client_id(hub: Hub) -> str:
-    with Client(hub, "A terminal") as made:
+    with Client(hub, "A terminal", grants=("authorization_code", DEVICE)) as made:
         return made.id
 
 
@@ -89,7 +89,7 @@ def test_a_device_comes_to_a_call_and_comes_back(hub: Hub, anna: Person, client:
         "A terminal",
         told["user_code"],
         f"{hub.url}/mcp",
-        "nobody has checked it",
+        "nobody has verified it",
         anna.name,
         "in front of you",
     ):
@@ -103,6 +103,25 @@ def test_a_device_comes_to_a_call_and_comes_back(hub: Hub, anna: Person, client:
     assert client.refresh(tokens["refresh_token"]).status_code == 200
     refused(polled(client, told["device_code"]))
     assert kinds_of(hub, anna)[:2] == ["consent.given", "token.issued"]
+
+
+def test_a_client_gets_codes_of_devices_only_where_it_registered_for_them(hub: Hub, anna: Person) -> None:
+    with Client(hub, "Claude") as client:
+        refused(answer := begun(hub, client), "unauthorized_client")
+        assert DEVICE in answer.json()["error_description"]
+        refused(polled(client, "any"), "unauthorized_client")
+        assert client.sign_in(anna)["access_token"]
+    with Client(hub, "Both", grants=("authorization_code", DEVICE)) as client:
+        assert client.sign_in(anna)["access_token"]
+        assert begun(hub, client).status_code == 200
+    with Client(hub, "Device", grants=(DEVICE,)) as client:
+        assert begun(hub, client).status_code == 200
+        assert anna.asked(client.address()).status_code == 400  # it has no redirects
+        refused(client.token(grant_type="authorization_code", code="x", client_id=client.id), "unauthorized_client")
+        refused(
+            client.token(grant_type="password", username="x", password="x", client_id=client.id),
+            "unsupported_grant_type",
+        )
 
 
 def test_a_code_is_entered_as_people_write_it(hub: Hub, anna: Person, client: Client) -> None:
@@ -139,7 +158,7 @@ def test_what_a_device_cannot_ask(
 
 def test_a_device_code_is_its_clients_alone_and_ends(hub: Hub, anna: Person, client: Client) -> None:
     told = begun(hub, client).json()
-    with Client(hub) as other:
+    with Client(hub, grants=(DEVICE,)) as other:
         refused(polled(other, told["device_code"]))
     refused(polled(client, "made up"))
     hub.operate(operations.update, "oauth2_provider.DeviceGrant", {}, expires="2020-01-01T00:00:00Z")
@@ -179,7 +198,7 @@ def test_no_code_of_a_device_is_kept(hub: Hub, client: Client) -> None:
 
 
 def test_two_workers_on_postgresql_let_a_device_in(pair: Hub) -> None:
-    with Person(pair, a_name()) as anna, Client(pair) as client:
+    with Person(pair, a_name()) as anna, Client(pair, grants=(DEVICE,)) as client:
         told = begun(pair, client).json()
         refused(polled(client, told["device_code"]), "authorization_pending")
         decided(anna, f"/oauth/device/?code={told['user_code']}")
@@ -194,7 +213,7 @@ def test_two_workers_on_postgresql_let_a_device_in(pair: Hub) -> None:
 def as_service(hub: Hub, service: dict[str, str], **more: str | None) -> httpx2.Response:
     asked = {"grant_type": "client_credentials", "resource": f"{hub.url}/mcp", **more}
     form = {name: value for name, value in asked.items() if value is not None}
-    with httpx2.Client(base_url=hub.url) as http:
+    with httpx2.Client(base_url=hub.url, timeout=PATIENCE_SECONDS) as http:
         return http.post("/oauth/token/", data=form, auth=(service["id"], service["secret"]))
 
 
@@ -234,9 +253,9 @@ def test_clients_of_people_are_no_services(hub: Hub, client: Client) -> None:
 
 
 def registered(hub: Hub) -> dict[str, str]:
-    """Give a client with a secret that registered itself."""
+    """Return a client with a secret that registered itself."""
     told = {"redirect_uris": ["http://127.0.0.1:1/"], "token_endpoint_auth_method": "client_secret_basic"}
-    with httpx2.Client(base_url=hub.url) as http:
+    with httpx2.Client(base_url=hub.url, timeout=PATIENCE_SECONDS) as http:
         made = http.post("/oauth/register/", json=told).json()
     return {"id": made["client_id"], "secret": made["client_secret"]}
 
@@ -245,7 +264,7 @@ def registered(hub: Hub) -> dict[str, str]:
 
 
 def told_of(hub: Hub, service: dict[str, str], token: str) -> httpx2.Response:
-    with httpx2.Client(base_url=hub.url) as http:
+    with httpx2.Client(base_url=hub.url, timeout=PATIENCE_SECONDS) as http:
         return http.post("/oauth/introspect/", data={"token": token}, auth=(service["id"], service["secret"]))
 
 
@@ -282,6 +301,7 @@ def issuer(hub: Hub) -> Iterator[ForeignIssuer]:
     with foreign_issuer() as made:
         name = a_name("issuer")
         hub.operate(make_issuer, name, made.url, takes_assertions=True)
+        hub.settle()
         yield made
         hub.operate(operations.delete, "signin.Issuer", name=name)
 
@@ -302,7 +322,7 @@ def assertion(hub: Hub, issuer: ForeignIssuer, person: str, client: str, **more:
 
 
 def exchanged(hub: Hub, service: dict[str, str], text: str, **more: str) -> httpx2.Response:
-    with httpx2.Client(base_url=hub.url) as http:
+    with httpx2.Client(base_url=hub.url, timeout=PATIENCE_SECONDS) as http:
         form = {"grant_type": ASSERTION, "assertion": text, **more}
         return http.post("/oauth/token/", data=form, auth=(service["id"], service["secret"]))
 

@@ -17,6 +17,7 @@ import pytest
 from invocations.chain import verifier
 from tests.clients import install
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker
 
 pytestmark = pytest.mark.rig
@@ -34,7 +35,7 @@ def test_a_generated_client_does_the_four_tasks_of_an_auditor(hub: Hub, speaker:
     row = hub.rows(tool="add", status="error")[0]
     assert row["client_name"] == speaker.name
     caller = str(row["principal"])
-    until(lambda: _is_sealed(hub, str(row["invocation_id"])), 60)
+    until(lambda: _is_sealed(hub, str(row["invocation_id"])))
 
     words = [str(python), str(PROGRAM), hub.url, str(tmp_path), "echo", caller]
     environment = {**os.environ, "KEY": hub.key}
@@ -44,7 +45,9 @@ def test_a_generated_client_does_the_four_tasks_of_an_auditor(hub: Hub, speaker:
 
     assert told["failed"][0] == row["invocation_id"]
     wanted = ("principal", "tool_name", "tool_version", "arguments", "error", "duration_ms", "request_id")
-    whole = httpx2.get(f"{hub.url}/api/invocations/{row['invocation_id']}/", headers=_bearer(hub)).json()
+    whole = httpx2.get(
+        f"{hub.url}/api/invocations/{row['invocation_id']}/", headers=_bearer(hub), timeout=PATIENCE_SECONDS
+    ).json()
     assert {name: told["call"][name] for name in wanted} == {name: whole[name] for name in wanted}
     assert told["call"]["error"]["data"]["errorCode"] == "invalid_arguments"
     assert told["call"]["request_id"] == 4711
@@ -64,5 +67,5 @@ def _bearer(hub: Hub) -> dict[str, str]:
 
 
 def _is_sealed(hub: Hub, invocation_id: str) -> bool:
-    answer = httpx2.get(f"{hub.url}/api/audit/proofs/{invocation_id}/", headers=_bearer(hub))
+    answer = httpx2.get(f"{hub.url}/api/audit/proofs/{invocation_id}/", headers=_bearer(hub), timeout=PATIENCE_SECONDS)
     return answer.status_code == 200

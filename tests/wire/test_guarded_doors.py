@@ -17,11 +17,12 @@ import httpx2
 import pytest
 
 from tests import operations
-from tests.chat import dumping
-from tests.chat.conftest import ENVIRONMENT, KEYS, set_up
-from tests.chat.running import ScriptedProvider
-from tests.chat.script import calls, say, script
+from tests.features.chat import dumping
+from tests.features.chat.conftest import ENVIRONMENT, KEYS, set_up
+from tests.features.chat.running import ScriptedProvider
+from tests.features.chat.script import calls, say, script
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire import approving, remote
 from tests.wire.conftest import TOOLBOX
 from tests.wire.input_requests import answer_to, calling, modern_call, round_of, state_of
@@ -219,9 +220,9 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         hub.operate(make_tools, [kind.name for kind in KINDS])
         hub.operate(make_reads)
         speaker = stack.enter_context(Speaker(hub.url, key))
-        until(lambda: all(kind.name in speaker.modern("tools/list").text for kind in KINDS), 60)
+        until(lambda: all(kind.name in speaker.modern("tools/list").text for kind in KINDS))
         api = stack.enter_context(
-            httpx2.Client(base_url=hub.url, headers={"authorization": f"Bearer {key}"}, timeout=60)
+            httpx2.Client(base_url=hub.url, headers={"authorization": f"Bearer {key}"}, timeout=PATIENCE_SECONDS)
         )
         piped = stack.enter_context(beside(hub, MCPHUB_API_KEY=key))
         piped.shake_hands()
@@ -245,9 +246,9 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
             "ask_decider": "caller",
         }
         hub.operate(operations.create, "tools_catalog.McpPolicyRule", name="asks-me", **mine)
-        until(lambda: "mcphub/approval" in speaker.modern_call("echo", {"text": "Ask me."}).text, 60)
-        until(lambda: "mcphub/approval" in speaker.modern_call("echo", {"text": "Please."}).text, 60)
-        until(lambda: "mcphub/approval" in over_stdio(made, "echo", "Please."), 60)
+        until(lambda: "mcphub/approval" in speaker.modern_call("echo", {"text": "Ask me."}).text)
+        until(lambda: "mcphub/approval" in speaker.modern_call("echo", {"text": "Please."}).text)
+        until(lambda: "mcphub/approval" in over_stdio(made, "echo", "Please."))
         yield made
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire import approving
 from tests.wire.conftest import TOOLBOX
 from tests.wire.looking import looking_service
@@ -47,6 +48,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, looker: str) -> Iterator[H
     with Hub(tmp_path_factory.mktemp("guarded"), environment=environment, **TOOLBOX) as running:
         running.operate(operations.create, SERVICE, slug="looker", url=looker)
         running.operate(operations.create, "tools_catalog.McpToolDefinition", **COMPLAIN)
+        running.settle()
         yield running
 
 
@@ -56,7 +58,7 @@ def speaker(guarded: Hub) -> Iterator[Speaker]:
     with Speaker(guarded.url, guarded.operate(operations.issue_key, "own", ["tools:list", "tools:call"])) as made:
         yield made
         guarded.operate(operations.delete, GUARDRAIL)
-        until(lambda: text_of(_said(made, f"still {CARD}")) == f"still {CARD}")
+        guarded.settle()
 
 
 def text_of(answer: dict[str, Any]) -> str:
@@ -255,7 +257,7 @@ def test_a_guardrail_may_go_while_a_call_waits_for_it(guarded: Hub, speaker: Spe
     waiting = threading.Thread(target=lambda: answers.append(_said(speaker, "y")))
     waiting.start()
     guarded.operate(operations.delete, GUARDRAIL)
-    waiting.join(15)
+    waiting.join(PATIENCE_SECONDS)
     assert _is_error(answers[0]) or text_of(answers[0]) == "y"
     until(lambda: text_of(_said(speaker, "z")) == "z")
 

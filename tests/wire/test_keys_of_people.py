@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,14 +17,9 @@ from tests.wire.conftest import TOOLBOX
 from tests.wire.speech import Speaker, error_of
 from tests.wire.toolbox import Apart, Box
 
-END_SECONDS = 0.25
-"""In which what is disabled or revoked has ended, as documented."""
-SLACK_SECONDS = 5.0
-"""What a busy machine of the tests adds to the way there and back."""
-
 
 def issue(name: str, owner: str, groups: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Give the number and the text of a key of the person."""
+    """Return the number and the text of a key of the person."""
     from django.contrib.auth.models import Group, User
 
     from sessions_app.models import ApiKey
@@ -97,19 +91,17 @@ def disable(hub: Hub, anna: Held) -> None:
 
 
 def ends_all(hub: Hub, anna: Held, box: Box, end: Any) -> None:
-    """Open all that a key can open, end it, and see it ended in time."""
+    """Open all that a key can open, end it, and see it ended; how soon is a matter of `tests.rigs.token_holders`."""
     speaker = anna.speaker
     session = speaker.open_session()
     with speaker.streaming("GET", mcp_session_id=session, content_type=None) as (_, listening):
         call = Apart(lambda: speaker.call(session, "hold", {"name": box.name}))
         until(lambda: box.has("began"))
         end(hub, anna)
-        began = time.monotonic()
         assert list(listening) == []
         answer = call.answer().json()
-        assert time.monotonic() - began < END_SECONDS + SLACK_SECONDS
     assert answer["result"]["_meta"]["mcphub/error"]["errorCode"] == "cancelled"
-    until(lambda: speaker.modern("tools/list").status_code == 401, END_SECONDS + SLACK_SECONDS)
+    until(lambda: speaker.modern("tools/list").status_code == 401)
 
 
 @pytest.mark.parametrize("end", [revoke, disable])
@@ -134,6 +126,7 @@ def test_a_person_who_is_enabled_again_finds_the_key_as_it_was_left(hub: Hub, an
     disable(hub, anna)
     until(lambda: anna.speaker.modern("tools/list").status_code == 401)
     hub.operate(operations.change, "auth.User", {"username": anna.person}, is_active=True, password="x")
+    hub.settle()
     again = anna.speaker.modern("tools/list").status_code
     assert again == 401, "what ended with the person stays ended"
 

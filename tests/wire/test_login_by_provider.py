@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcphub.login.factors import totp
+from mcphub.features.login.factors import totp
 from tests.cookies import cookie_of
 from tests.identity import SECRET, IdentityProvider
 from tests.identity.visiting import Visitor
@@ -26,7 +26,7 @@ PEOPLE = {
 
 
 def make_provider(slug: str, issuer: str, secret: str, **more: Any) -> None:
-    from mcphub.login.models import LoginProvider
+    from mcphub.features.login.models import LoginProvider
 
     row = LoginProvider(
         name=slug.title(),
@@ -43,7 +43,7 @@ def make_provider(slug: str, issuer: str, secret: str, **more: Any) -> None:
 
 
 def set_provider(slug: str, **changed: Any) -> None:
-    from mcphub.login.models import LoginProvider
+    from mcphub.features.login.models import LoginProvider
 
     LoginProvider.objects.filter(slug=slug).update(**changed)
 
@@ -70,6 +70,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
             provider.start(f"{running.url}/login/back/firm/", f"{running.url}/login/")
             running.operate(make_provider, "firm", provider.issuer, SECRET)
             running.operate(make_provider, "away", "http://127.0.0.1:9", "")
+            running.settle()
             yield running
 
 
@@ -131,7 +132,7 @@ def test_who_turns_back_is_told_so(hub: Hub, visitor: Visitor) -> None:
     issuer = at_provider.partition("/auth")[0]
     answer = visitor.http.get(f"{hub.url}/login/back/firm/?error=access_denied&state={state}&iss={issuer}")
     assert answer.status_code == 403
-    assert "you turned back" in answer.text
+    assert "you cancelled it" in answer.text
 
 
 def test_a_login_leads_to_no_other_site(hub: Hub, visitor: Visitor) -> None:
@@ -161,7 +162,7 @@ def test_only_invited_people_come_where_the_provider_says_so(hub: Hub, visitor: 
 
 
 def invite(name: str) -> str:
-    from mcphub.login import invitations
+    from mcphub.features.login import invitations
 
     return "/login" + invitations.invite(name, "", [], 1)[1].partition("/login")[2]
 
@@ -208,10 +209,10 @@ def test_a_person_links_an_account_by_their_own_page_alone(hub: Hub, visitor: Vi
 
 
 def make_careful(name: str) -> str:
-    """Give the secret of the person's app."""
+    """Return the secret of the person's app."""
     from django.contrib.auth.models import User
 
-    from mcphub.login.factors import holding
+    from mcphub.features.login.factors import holding
 
     user, secret = User.objects.create_user(name, password="a long password"), totp.new_secret()
     assert holding.add_app(user, secret, totp.code_at(secret, int(time.time()) // totp.PERIOD_SECONDS - 1))

@@ -14,12 +14,10 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword
 
 from tests import telling_operations as telling
-from tests.invocations.shipping.receivers import certificate
+from tests.features.audit_export.receivers import certificate
 from tests.servers import Hub, free_port, until
 
 pytestmark = pytest.mark.program
-
-SECONDS = 90
 
 
 class MailServer:
@@ -81,7 +79,7 @@ def hub(server: MailServer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_a_notice_arrives_at_a_mailbox(hub: Hub, server: MailServer) -> None:
     hub.operate(telling.subscribe, "email", "chief@example.org", name="mail", kinds=["tool.slow"])
     hub.operate(telling.note, "tool.slow", "slow", tool="shop.buy")
-    (mail,) = until(lambda: list(server.got), SECONDS)
+    (mail,) = until(lambda: list(server.got))
     assert (mail["To"], mail["Auto-Submitted"]) == ("chief@example.org", "auto-generated")
     assert "shop.buy" in mail.get_content()
 
@@ -96,8 +94,8 @@ def test_a_wrong_password_is_said(server: MailServer, tmp_path: Path) -> None:
 
 
 def error_of(hub: Hub, address: str) -> str:
-    """Give what the first delivery to an address failed with."""
+    """Return what the first delivery to an address failed with."""
     number = hub.operate(telling.subscribe, "email", address, name=address, kinds=["tool.errors"])
     hub.operate(telling.note, "tool.errors", address, tool="shop.buy")
-    until(lambda: hub.operate(telling.deliveries, subscription=number)[0]["tries"] >= 1, SECONDS)
+    until(lambda: hub.operate(telling.deliveries, subscription=number)[0]["tries"] >= 1)
     return str(hub.operate(telling.deliveries, subscription=number)[0]["error"])

@@ -10,6 +10,7 @@ import httpx2
 
 from tests import operations
 from tests.servers import Hub
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker, error_of
 from tests.wire.workers import ENOUGH
 
@@ -51,7 +52,7 @@ def test_many_guesses_are_refused_while_others_are_served(hub: Hub, speaker: Spe
         body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         return client.post("/mcp", json=body, headers={"authorization": f"Bearer {key}"}).status_code
 
-    with httpx2.Client(base_url=hub.url, timeout=60) as client, ThreadPoolExecutor(16) as pool:
+    with httpx2.Client(base_url=hub.url, timeout=PATIENCE_SECONDS) as client, ThreadPoolExecutor(16) as pool:
         refused = pool.map(guess, range(200))
         assert speaker.modern("tools/list").status_code == 200
         assert set(refused) == {401}

@@ -1,4 +1,4 @@
-"""Rules about calls over the wire: what is hidden, denied, asked about, watched, and what stays on record."""
+"""Call rules over the wire: what is hidden, denied, asked about, watched, and what stays on record."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def speaker(governed: Hub) -> Iterator[Speaker]:
     with Speaker(governed.url, governed.operate(operations.issue_key, "own", ["tools:list", "tools:call"])) as made:
         yield made
         governed.operate(operations.delete, RULE)
-        until(lambda: _names(made) >= {"add", "echo"})
-        until(lambda: not made.modern_call("add", {"a": 1, "b": 2}).json()["result"].get("isError"))
+        governed.settle()
 
 
 def _names(speaker: Speaker) -> set[str]:
@@ -131,7 +130,7 @@ def test_a_costly_condition_is_decided_apart_and_given_up_in_time(governed: Hub,
     governed.operate(operations.delete, RULE)
     condition = nested.replace("CONDITION", "!args.text.matches('(a{1,50}){1,50}b')")
     _add(governed, "endless", applies_to="tool", target="echo", condition=condition, effect="allow")
-    until(lambda: _called(speaker, "echo", {"text": text}) and governed.rows(policy_rule="endless"), 60)
+    until(lambda: _called(speaker, "echo", {"text": text}) and governed.rows(policy_rule="endless"))
     row = governed.rows(client=speaker.name, policy_rule="endless")[0]
     assert row["policy_said"] == "deny: it takes longer than 5 s for these arguments"
 

@@ -9,13 +9,14 @@ import httpx2
 import pytest
 
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 
 HTTP = {"streamable-http", "sse", "remote"}
 
 
 def processes(hub: Hub, **query: str) -> list[dict[str, Any]]:
     headers = {"authorization": f"Bearer {hub.key}"}
-    answer = httpx2.get(f"{hub.url}/api/processes/", params=query, headers=headers, timeout=60)
+    answer = httpx2.get(f"{hub.url}/api/processes/", params=query, headers=headers, timeout=PATIENCE_SECONDS)
     assert answer.status_code == 200, answer.text
     found: list[dict[str, Any]] = answer.json()["results"]
     return found
@@ -34,8 +35,8 @@ def test_the_transports_of_each_process_are_told_with_their_last_error(tmp_path:
     assert (told["streamable-http"]["path"], told["sse"]["messages_path"]) == ("/mcp", "/messages")
     assert told["remote"]["max_clients"] == 10
 
-    httpx2.post(f"{hub.url}/mcp", json={}, timeout=60)  # without a key
-    words = until(lambda: _last_error(hub, "streamable-http"), 60)
+    httpx2.post(f"{hub.url}/mcp", json={}, timeout=PATIENCE_SECONDS)  # without a key
+    words = until(lambda: _last_error(hub, "streamable-http"))
     assert words.startswith("unauthorized: ")
     assert _last_error(hub, "sse") == ""
 

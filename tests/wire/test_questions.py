@@ -17,7 +17,7 @@ SURE = {"action": "accept", "content": {"sure": True}}
 
 
 def beside(hub: Hub, speaker: Speaker) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Give the row of the one call, and those of its questions in their order."""
+    """Return the row of the one call, and those of its questions in their order."""
     call = hub.row(client=speaker.name, method="tools/call")
     return call, hub.rows(asked_by=call["invocation_id"])[::-1]
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.piped import beside
 from tests.wire.speech import LEGACY, Speaker, error_of, hello, request
 from tests.wire.toolbox import Apart, Box
@@ -27,7 +28,7 @@ DOORS = ["http", "session", "sse", "stdio", "stdio session"]
 
 @pytest.fixture(params=DOORS)
 def door(request: pytest.FixtureRequest, hub: Hub, speaker: Speaker) -> Iterator[tuple[str, Door]]:
-    """Give the name of the client, and how it asks."""
+    """Return the name of the client, and how it asks."""
     with ExitStack() as stack:
         yield opened(request.param, hub, speaker, stack)
 
@@ -135,7 +136,10 @@ def test_a_template_is_found_by_its_own_text_and_by_what_was_asked(speaker: Spea
     assert hub.rows(client=speaker.name, method="prompts/get") == []
     assert hub.rows(client=speaker.name, method="tools/call") == []
     answer = httpx2.get(
-        f"{hub.url}/api/invocations/", params={"method": "ping"}, headers={"Authorization": f"Bearer {hub.key}"}
+        f"{hub.url}/api/invocations/",
+        params={"method": "ping"},
+        headers={"Authorization": f"Bearer {hub.key}"},
+        timeout=PATIENCE_SECONDS,
     )
     assert answer.status_code == 400
 
@@ -164,7 +168,9 @@ def test_what_was_read_is_sealed_exported_and_verified(speaker: Speaker, hub: Hu
 
 def proved(hub: Hub, invocation_id: str) -> dict[str, Any]:
     answer = httpx2.get(
-        f"{hub.url}/api/audit/proofs/{invocation_id}/", headers={"Authorization": f"Bearer {hub.key}"}, timeout=60
+        f"{hub.url}/api/audit/proofs/{invocation_id}/",
+        headers={"Authorization": f"Bearer {hub.key}"},
+        timeout=PATIENCE_SECONDS,
     )
     found: dict[str, Any] = answer.json() if answer.status_code == 200 else {}
     return found
@@ -177,7 +183,7 @@ def test_a_read_is_not_made_again(speaker: Speaker, hub: Hub) -> None:
         f"{hub.url}/api/invocations/{row['invocation_id']}/replay/",
         json={},
         headers={"Authorization": f"Bearer {hub.key}"},
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert answer.status_code == 409
     assert "resources/read" in answer.text

@@ -50,8 +50,8 @@ def test_a_tool_follows_its_source(tmp_path: Path) -> None:
 
         assert answer(name="you") == "Hello you"
         source.write_text(SOURCE.format(parameters="who: str", answer="f'Welcome {who}'"))
-        until(lambda: answer(who="you") == "Welcome you", 90)
+        until(lambda: answer(who="you") == "Welcome you")
         source.write_text("this is no Python")
-        until(lambda: "starts again when a source changes" in hub.log(), 90)
+        until(lambda: "starts again when a source changes" in hub.log())
         source.write_text(SOURCE.format(parameters="", answer="'Back'"))
-        until(lambda: answer() == "Back", 90)
+        until(lambda: answer() == "Back")

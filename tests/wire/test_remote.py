@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcphub.transports import remote
+from mcphub.features.remote_profile import endpoints as remote
 from sessions_app.protocol.errors import INTERNAL_CODES
 from tests import operations
 from tests.servers import Hub, until

@@ -10,6 +10,7 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire import replaying
 from tests.wire.speech import Speaker
 
@@ -37,14 +38,14 @@ def people(hub: Hub) -> Iterator[dict[str, Auditor]]:
     every = ["tools:list", "tools:call", "audit:read"]
     scopes = {"reader": every, "replayer": [*every, "calls:replay"], "caller": every[:2], "auditor": ["audit:read"]}
     made = [hub.operate(operations.issue_key, name, each) for name, each in scopes.items()]
-    with httpx2.Client(base_url=hub.url, timeout=60) as client:
+    with httpx2.Client(base_url=hub.url, timeout=PATIENCE_SECONDS) as client:
         found = {
             name: Auditor(hub, client, key)
             for name, key in zip(("reader", "replayer", "caller", "auditor"), made, strict=True)
         }
         for key in made[:3]:
             with Speaker(hub.url, key) as speaker:
-                until(lambda speaker=speaker: "versioned" in speaker.modern("tools/list").text, 60)
+                until(lambda speaker=speaker: "versioned" in speaker.modern("tools/list").text)
         yield found
 
 
@@ -126,6 +127,6 @@ def test_version_is_chosen_and_a_redacted_call_is_not_made_again(people: dict[st
         rows = reader.hub.rows(tool="versioned", incomplete="true")
         return made if any(row["invocation_id"] == made for row in rows) else ""
 
-    assert "redacted" in words(reader.replay(until(latest, 60)), 409)
+    assert "redacted" in words(reader.replay(until(latest)), 409)
     assert words(reader.replay("unknown"), 404)
     assert words(reader.replay(first, whatever=1), 400)

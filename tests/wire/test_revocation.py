@@ -49,6 +49,51 @@ def test_what_is_open_under_a_key_ends_with_it(hub: Hub, brief: tuple[str, Speak
     assert error_of(speaker.in_session(session, "ping"))["data"]["errorCode"] == "unauthorized"
 
 
+def test_a_revoked_key_is_refused_before_the_keys_are_read_again(hub: Hub, brief: tuple[str, Speaker]) -> None:
+    name, speaker = brief
+    assert hub.operate(operations.revoke_key_unread, name) == 1
+    until(lambda: speaker.modern("tools/list").status_code == 401)
+
+
+def test_a_disabled_persons_key_is_refused_before_the_keys_are_read_again(hub: Hub) -> None:
+    name = f"owned-{uuid.uuid4().hex[:8]}"
+    key, other = hub.operate(issue_keys_of_a_person, name)
+    with Speaker(hub.url, key) as speaker, Speaker(hub.url, other) as another:
+        until(lambda: speaker.modern("tools/list").status_code == another.modern("tools/list").status_code == 200)
+        assert hub.operate(operations.disable_owner_unread, name) == 1
+        until(lambda: speaker.modern("tools/list").status_code == 401)
+        assert another.modern("tools/list").status_code == 401
+
+
+def test_what_ends_a_persons_sessions_leaves_a_good_key(hub: Hub) -> None:
+    """A client whose access is taken back ends what is open in the person's name; the person's keys go on."""
+    name = f"owned-{uuid.uuid4().hex[:8]}"
+    key, _ = hub.operate(issue_keys_of_a_person, name)
+    with Speaker(hub.url, key) as speaker:
+        until(lambda: speaker.modern("tools/list").status_code == 200)
+        session = speaker.open_session()
+        hub.operate(end_sessions_of_owner, name)
+        until(lambda: speaker.in_session(session, "ping").status_code == 404)
+        assert speaker.modern("tools/list").status_code == 200
+
+
+def issue_keys_of_a_person(name: str) -> list[str]:
+    """Return the texts of two keys of a new person."""
+    from django.contrib.auth.models import User
+
+    from sessions_app.models import ApiKey
+
+    owner = User.objects.create_user(name)
+    return [ApiKey.issue(each, scopes=["tools:list"], owner=owner)[1] for each in (name, f"{name}-2")]
+
+
+def end_sessions_of_owner(name: str) -> None:
+    from sessions_app import bus
+    from sessions_app.models import ApiKey
+
+    bus.publish(bus.CALLER_ENDED, f"user:{ApiKey.objects.get(name=name).owner_id}")
+
+
 def test_a_question_ends_with_the_key_that_was_asked(hub: Hub, brief: tuple[str, Speaker], box: Box) -> None:
     name, speaker = brief
     session = speaker.open_session(elicitation={})

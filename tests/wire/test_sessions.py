@@ -109,8 +109,12 @@ def test_what_a_session_advertises_is_what_it_does(speaker: Speaker) -> None:
     tasks = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     assert result["capabilities"] == {**both, "tasks": tasks}
     discovered = speaker.modern("server/discover").json()["result"]
-    views = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
-    assert discovered["capabilities"] == {**both, "extensions": {"io.modelcontextprotocol/tasks": {}, **views}}
+    extensions = {
+        "io.modelcontextprotocol/tasks": {},
+        "io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]},
+        "io.modelcontextprotocol/skills": {"directoryRead": True},
+    }
+    assert discovered["capabilities"] == {**both, "extensions": extensions}
 
 
 def test_responses_and_unknown_notifications_are_taken(speaker: Speaker) -> None:

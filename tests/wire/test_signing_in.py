@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import uuid
 from collections.abc import Iterator
@@ -295,7 +296,7 @@ def test_nobody_is_sent_where_no_client_said_that_it_waits(
     answer = anna.asked(client.address(**wrong, prompt=prompt))
     assert answer.status_code == 400
     assert "location" not in answer.headers
-    assert "This client cannot sign you in" in answer.text
+    assert "This client can't sign you in" in html.unescape(answer.text)
     with Speaker(hub.url, None) as stranger:
         elsewhere = stranger.http.get(client.address(**wrong, prompt=prompt))
     assert elsewhere.status_code == 400 or elsewhere.headers["location"].startswith("/oauth/login/")
@@ -337,7 +338,7 @@ def test_the_page_says_who_asks_for_what(hub: Hub, anna: Person) -> None:
     with Client(hub, "Cl\u202eaude <b>") as client:
         page = anna.asked(client.address())
     assert "Cl\\u202eaude &lt;b&gt;" in page.text
-    for words in ("127.0.0.1", f"{hub.url}/mcp", "echo", "on your own machine", anna.name, "nobody has checked it"):
+    for words in ("127.0.0.1", f"{hub.url}/mcp", "echo", "on your own machine", anna.name, "nobody has verified it"):
         assert words in page.text
     assert "form-action &#x27;self&#x27;" not in page.text
     assert "form-action 'self' http://127.0.0.1:41999" in page.headers["content-security-policy"]
@@ -370,7 +371,7 @@ def test_a_program_of_this_machine_is_asked_about_each_time(hub: Hub, anna: Pers
     client.sign_in(anna)
     page = anna.asked(client.address())
     assert page.status_code == 200
-    assert "You allowed this client the same before." in page.text
+    assert "You authorized this client before, with the same access." in page.text
 
 
 # Tokens --------------------------------------------------------------------------------------------------
@@ -389,8 +390,23 @@ def refused(answer: Any, error: str = "invalid_grant", status: int = 400) -> Non
 
 def test_a_code_is_redeemed_once(hub: Hub, anna: Person, client: Client) -> None:
     code = code_of(anna, client)
-    assert client.redeem(code).status_code == 200
+    tokens = client.redeem(code).json()
+    with Client(hub) as other:
+        refused(other.redeem(code))
+    with Speaker(hub.url, tokens["access_token"]) as speaker:
+        assert speaker.modern("tools/list").status_code == 200
+        refused(client.redeem(code))
+        until(lambda: speaker.modern("tools/list").status_code == 401)
+    refused(client.refresh(tokens["refresh_token"]))
+
+
+def test_a_code_that_comes_again_ends_what_was_refreshed_since(hub: Hub, anna: Person, client: Client) -> None:
+    code = code_of(anna, client)
+    tokens = client.refresh(client.redeem(code).json()["refresh_token"]).json()
+    others = client.redeem(code_of(anna, client)).json()
     refused(client.redeem(code))
+    refused(client.refresh(tokens["refresh_token"]))
+    assert client.refresh(others["refresh_token"]).status_code == 200
 
 
 def test_a_code_is_good_for_who_asked_for_it_alone(hub: Hub, anna: Person, client: Client) -> None:

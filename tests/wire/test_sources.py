@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests import operations
+from tests.features.importers.graphql_schema import SCHEMA
 from tests.servers import Hub, until
-from tests.tools_catalog.importers.graphql_schema import SCHEMA
 from tests.wire import bitbucket
 from tests.wire.conftest import make_keys
 from tests.wire.piped import beside
@@ -70,6 +70,7 @@ def own(tmp_path_factory: pytest.TempPathFactory, service: Service) -> Iterator[
             running.operate(operations.keep_secret, name, value, service.url, f"service:{name}", "headers.*")
         for slug, path in (("bitbucket", "/2.0"), ("bitbucket-dc", "/rest")):
             running.operate(operations.update, SERVICE, {"slug": slug}, url=service.url + path)
+        running.settle()
         yield running
 
 
@@ -81,7 +82,7 @@ def caller(own: Hub) -> Iterator[Speaker]:
 
 def test_openapi_from_an_address_to_an_audited_call(own: Hub, caller: Speaker, service: Service) -> None:
     words = ["catalog", "import", "openapi", f"{service.url}/openapi.json", "--service", "tickets"]
-    assert own.command(*words).startswith("1 new, 0 changed")
+    assert own.command(*words, "--enable").startswith("1 new, 0 changed")
     until(lambda: "tickets_read" in caller.modern("tools/list").text)
     result = caller.modern_call("tickets_read", {"n": "a/b c"}).json()["result"]
     assert result["structuredContent"] == {"id": "/v1/tickets/a%2Fb%20c"}
@@ -92,7 +93,17 @@ def test_openapi_from_an_address_to_an_audited_call(own: Hub, caller: Speaker, s
 
 
 def test_graphql_from_its_endpoint_to_a_call(own: Hub, caller: Speaker, service: Service) -> None:
-    words = ["catalog", "import", "graphql", f"{service.url}/graphql", "--service", "books", "--only", "query book"]
+    words = [
+        "catalog",
+        "import",
+        "graphql",
+        f"{service.url}/graphql",
+        "--service",
+        "books",
+        "--only",
+        "query book",
+        "--enable",
+    ]
     assert own.command(*words).startswith("1 new")
     until(lambda: "books_book" in caller.modern("tools/list").text)
     result = caller.modern_call("books_book", {"id": "7"}).json()["result"]
@@ -107,6 +118,13 @@ def test_a_file_that_cannot_be_read_is_said(own: Hub, tmp_path: Path) -> None:
     there.write_text("{")
     with pytest.raises(AssertionError, match="The document is not valid JSON"):
         own.command("catalog", "import", "openapi", str(there), "--service", "other", "--dry-run")
+
+
+@pytest.mark.parametrize(("flag", "what"), [("--group", "group"), ("--toolset", "toolset")])
+def test_new_tools_go_to_nobody_that_does_not_exist(own: Hub, service: Service, flag: str, what: str) -> None:
+    words = ["catalog", "import", "openapi", f"{service.url}/openapi.json", "--service", "nowhere"]
+    with pytest.raises(AssertionError, match=f"there is no {what} 'helprs'"):
+        own.command(*words, flag, "helprs")
 
 
 def listed(caller: Speaker) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import pytest
 
 from tests import operations
 from tests.servers import ROOT, Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.bodies import BAD_NOTIFICATIONS, BROKEN, NO_MESSAGE
 from tests.wire.edits import CHANGED, edited
 from tests.wire.piped import Piped, beside
@@ -290,7 +291,7 @@ def test_what_runs_at_the_end_is_still_answered(hub: Hub, pipe: Piped, box: Box,
     until(lambda: state(hub, pipe) == ["stopping"])
     box.release()
     assert text_of(pipe.hear()) == f"{box.name} was released"
-    assert pipe.process.wait(20) == 0
+    assert pipe.process.wait(PATIENCE_SECONDS) == 0
     assert hub.row(client=pipe.name)["error_code"] == ""
     assert state(hub, pipe) == ["stopped"]
 
@@ -316,7 +317,7 @@ def test_a_signal_after_the_end_cuts_calls_short(hub: Hub, pipe: Piped, box: Box
     pipe.signal()
     answer = pipe.hear()
     assert (answer["id"], answer["result"]["_meta"]["mcphub/error"]["errorCode"]) == (1, "cancelled")
-    assert pipe.process.wait(20) == 0
+    assert pipe.process.wait(PATIENCE_SECONDS) == 0
     assert hub.row(client=pipe.name)["error_code"] == "cancelled"
 
 
@@ -340,7 +341,7 @@ def test_a_client_that_reads_no_more_ends_it(hub: Hub, box: Box) -> None:
     assert started.stdin is not None
     started.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     started.stdin.flush()
-    assert started.wait(30) == 0
+    assert started.wait(PATIENCE_SECONDS) == 0
     started.stdin.close()
 
 
@@ -390,5 +391,5 @@ def test_a_signal_before_it_is_ready_ends_it(tmp_path: Path) -> None:
     pipe = Piped(tmp_path, told, "stdio", "--data-dir", str(tmp_path / "new"))
     until(lambda: (tmp_path / "new").exists())
     pipe.signal(signal.SIGTERM)
-    assert pipe.process.wait(30) == 0
+    assert pipe.process.wait(PATIENCE_SECONDS) == 0
     assert pipe.end() == 0

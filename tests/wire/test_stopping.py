@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 from pathlib import Path
 
+import pytest
+
 from tests import operations
-from tests.servers import Hub, until
+from tests.servers import Hub, postgres_database, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.conftest import TOOLBOX
 from tests.wire.resumption import begin, frames, resume
 from tests.wire.speech import Speaker
 from tests.wire.toolbox import Apart, Box, text_of
+from tests.wire.workers import WAYS, asked
 
 
 def test_a_stop_lets_calls_finish_and_streams_end(tmp_path: Path) -> None:
@@ -37,7 +42,55 @@ def test_a_stop_lets_calls_finish_and_streams_end(tmp_path: Path) -> None:
                 assert list(listening) == list(old) == []
             box.release()
             assert text_of(call.answer()) == f"{box.name} was released"
-        stopping.join(40)
+        stopping.join(PATIENCE_SECONDS)
+        assert hub.stop() == 0
+    assert "Traceback" not in hub.log()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stop_answers_on_a_stream_before_it_ends_that(tmp_path: Path, way: str) -> None:
+    with Hub(tmp_path, environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX) as hub:
+        _answered_at_a_stop(hub, way, streams=2)
+
+
+@pytest.mark.rig
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stop_answers_on_streams_that_the_other_worker_holds(tmp_path: Path, way: str) -> None:
+    with postgres_database() as address:
+        environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_DATABASE_URL": address}
+        with Hub(tmp_path, flags=["--workers", "2"], environment=environment, **TOOLBOX) as pair:
+            _answered_at_a_stop(pair, way, streams=8)
+
+
+def _answered_at_a_stop(hub: Hub, way: str, *, streams: int) -> None:
+    with contextlib.ExitStack() as stack:
+        speaker = stack.enter_context(Speaker(hub.url, hub.key))
+        waiting = []
+        for number in range(streams):
+            box = Box(hub)
+            waiting.append((box, stack.enter_context(asked(speaker, way, box, number))))
+        for box, _ in waiting:
+            until(lambda made=box: made.has("began"))  # type: ignore[misc]
+        status = lambda: set(hub.operate(operations.values, "sessions_app.ServerProcess", "status"))  # noqa: E731
+        os.kill(hub.pid, signal.SIGTERM)
+        until(lambda: status() == {"stopping"})
+        for box, answer in waiting:
+            # One after another: the stream of each outlives the answers of those before it.
+            box.release()
+            assert f"{box.name} was released" in answer()
+    assert hub.stop() == 0
+    assert "Traceback" not in hub.log()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_stop_cuts_off_is_told_on_its_stream(tmp_path: Path, way: str) -> None:
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_DRAIN_SECONDS": "0.5"}
+    with Hub(tmp_path, environment=environment, **TOOLBOX) as hub, Speaker(hub.url, hub.key) as speaker:
+        box = Box(hub)
+        with asked(speaker, way, box, 7) as answer:
+            until(lambda: box.has("began"))
+            os.kill(hub.pid, signal.SIGTERM)
+            assert "cancelled" in answer()
         assert hub.stop() == 0
     assert "Traceback" not in hub.log()
 
@@ -103,7 +156,7 @@ def test_who_came_back_for_a_stream_gets_its_end_before_the_stop(tmp_path: Path)
                 box.release()
                 assert "was released" in next(heard).data
                 assert list(heard) == []
-        stopping.join(40)
+        stopping.join(PATIENCE_SECONDS)
         assert hub.stop() == 0
     assert "Traceback" not in hub.log()
 

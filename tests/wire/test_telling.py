@@ -17,12 +17,12 @@ import pytest
 
 from tests import telling_operations as telling
 from tests.servers import Hub, postgres_database, until
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.program
 
 KEY = bytes(range(32))
 SECRET = "whsec_" + base64.b64encode(KEY).decode()
-SECONDS = 90
 
 
 class Receiver:
@@ -40,7 +40,7 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 outer.got.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-                outer.may_answer.wait(60)
+                outer.may_answer.wait(PATIENCE_SECONDS)
                 self.send_response(outer.status.get(self.path, 204))
                 if outer.location:
                     self.send_header("Location", outer.location)
@@ -87,12 +87,12 @@ def test_a_state_that_comes_and_goes_is_one_signed_message(hub: Hub, receiver: R
     hub.operate(telling.subscribe, "webhook", f"{receiver.url}/flapping", SECRET, kinds=["approval.waits"])
     for times in (1, 2, 3):
         hub.operate(telling.approval, "flapping", waits=True)
-        until(lambda: hub.operate(telling.notices, subject="flapping", ended_at=None), SECONDS)
+        until(lambda: hub.operate(telling.notices, subject="flapping", ended_at=None))
         hub.operate(telling.approval, "flapping", waits=False)
-        until(lambda: not hub.operate(telling.notices, subject="flapping", ended_at=None), SECONDS)
+        until(lambda: not hub.operate(telling.notices, subject="flapping", ended_at=None))
         (row,) = hub.operate(telling.notices, subject="flapping")
         assert row["count"] == times
-    ((headers, body),) = until(lambda: receiver.at("/flapping"), SECONDS)
+    ((headers, body),) = until(lambda: receiver.at("/flapping"))
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     expected = base64.b64encode(hmac.digest(KEY, signed, hashlib.sha256)).decode()
     assert headers["webhook-signature"] == f"v1,{expected}"
@@ -113,14 +113,14 @@ def test_what_fails_is_tried_again_with_the_same_id_given_up_and_replayed(hub: H
         return int(hub.operate(telling.deliveries, subscription=number)[0]["tries"])
 
     for before in (0, 1, 2):
-        until(lambda before=before: tried() > before, SECONDS)  # type: ignore[misc]
+        until(lambda before=before: tried() > before)  # type: ignore[misc]
         hub.operate(telling.hurry, subscription=number)
     (row,) = hub.operate(telling.deliveries, subscription=number)
     assert (row["state"], row["error"]) == ("dead", "It answered with status 500.")
     assert f"{row['pk']}\ttool.slow" in hub.command("notice", "dead")
     receiver.status["/failing"] = 204
     assert "1 sent once more" in hub.command("notice", "replay", str(row["pk"]))
-    until(lambda: hub.operate(telling.deliveries, subscription=number)[0]["state"] == "sent", SECONDS)
+    until(lambda: hub.operate(telling.deliveries, subscription=number)[0]["state"] == "sent")
     ids = [headers["webhook-id"] for headers, _body in receiver.at("/failing")]
     assert len(ids) == 4
     assert len(set(ids)) == 1
@@ -131,7 +131,7 @@ def test_a_redirect_is_not_followed(hub: Hub, receiver: Receiver) -> None:
     receiver.location = f"{receiver.url}/inside"
     number = hub.operate(telling.subscribe, "slack", f"{receiver.url}/leading", name="leading", kinds=["tool.errors"])
     hub.operate(telling.note, "tool.errors", "led", tool="led")
-    until(lambda: hub.operate(telling.deliveries, subscription=number)[0]["tries"] >= 1, SECONDS)
+    until(lambda: hub.operate(telling.deliveries, subscription=number)[0]["tries"] >= 1)
     assert "redirects" in hub.operate(telling.deliveries, subscription=number)[0]["error"]
     assert receiver.at("/inside") == []
 
@@ -140,12 +140,12 @@ def test_mail_and_chat_get_one_message_of_many_notices_and_nobody_is_mentioned(h
     hub.operate(telling.subscribe, "email", "chief@example.org", name="mail", kinds=["client.consented"])
     hub.operate(telling.subscribe, "teams", f"{receiver.url}/teams", name="teams", kinds=["client.consented"])
     hub.operate(telling.note, "client.consented", "event 1", person="<!channel>", client="[x](https://x.example)")
-    until(lambda: receiver.at("/teams"), SECONDS)
+    until(lambda: receiver.at("/teams"))
     card = json.loads(receiver.at("/teams")[0][1])["attachments"][0]["content"]
     assert "\\[x\\]\\(https://x.example\\)" in card["body"][1]["text"]
-    (mail,) = until(lambda: list((hub.folder / "mails").glob("*.log")), SECONDS)
+    (mail,) = until(lambda: list((hub.folder / "mails").glob("*.log")))
     assert "To: chief@example.org" in mail.read_text()
-    assert "MCP Hub: A person let a client in" in mail.read_text()
+    assert "MCP Hub: A person authorized a client" in mail.read_text()
 
 
 def test_the_command_says_whether_a_test_arrives(hub: Hub, receiver: Receiver) -> None:
@@ -161,13 +161,13 @@ def test_a_worker_that_is_killed_while_it_sends_loses_nothing(tmp_path: Path, re
     number = hub.operate(telling.subscribe, "webhook", f"{receiver.url}/killed", SECRET)
     receiver.may_answer.clear()
     hub.operate(telling.note, "tool.slow", "slow", tool="slow")
-    until(lambda: receiver.at("/killed"), SECONDS)
+    until(lambda: receiver.at("/killed"))
     assert hub.operate(telling.leased) == 1
     hub.kill()
     receiver.may_answer.set()
     with Hub(tmp_path / "hub", environment=environment) as hub:
         hub.operate(telling.hurry)
-        until(lambda: hub.operate(telling.deliveries, subscription=number)[0]["state"] == "sent", SECONDS)
+        until(lambda: hub.operate(telling.deliveries, subscription=number)[0]["state"] == "sent")
     ids = {headers["webhook-id"] for headers, _body in receiver.at("/killed")}
     assert len(receiver.at("/killed")) == 2
     assert len(ids) == 1

@@ -15,9 +15,10 @@ from tests import operations
 from tests.identity import IdentityProvider
 from tests.identity.visiting import Visitor
 from tests.servers import FIXTURES, Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.issuing import make_issuer
 from tests.wire.signing_in import make_person
-from tests.wire.speech import PATIENCE, Speaker
+from tests.wire.speech import Speaker
 
 PEOPLE = {"ada": {"preferred_username": "ada"}}
 CLIENT = "their-client"
@@ -68,7 +69,7 @@ def token_for(hub: Hub, provider: IdentityProvider, resource: str) -> str:
         "resource": resource,
         "code_verifier": verifier,
     }
-    answer = httpx2.post(f"{provider.issuer}/token", data=redeemed, timeout=PATIENCE)
+    answer = httpx2.post(f"{provider.issuer}/token", data=redeemed, timeout=PATIENCE_SECONDS)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["access_token"])
 

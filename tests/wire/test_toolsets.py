@@ -14,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests import operations
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker, error_of, unmarked
 
 TOOLSET = "tools_catalog.McpToolset"
@@ -152,9 +153,30 @@ def test_the_sdk_calls_through_a_toolset_in_both_eras_and_over_sse(hub: Hub, key
 
     async def run() -> None:
         for mode in ("legacy", "auto"):
-            async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+            async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE_SECONDS) as http:
                 address = f"{hub.url}/mcp/s/few"
                 await through(Client(streamable_http_client(address, http_client=http), mode=mode))
         await through(Client(sse_client(f"{hub.url}/mcp/s/few/sse", headers=headers), mode="legacy"))
 
     anyio.run(run)
+
+
+def test_instructions_and_the_search_tool_name_what_there_is_for_this_caller(speaker: Speaker, hub: Hub) -> None:
+    hub.operate(operations.create, TOOLSET, slug="brief", mode="search", description="For sums.", patterns="add chore")
+
+    def overviews() -> list[str]:
+        answer = at(speaker, "brief", "tools/list")
+        if answer.status_code != 200:
+            return []
+        search = next(tool for tool in answer.json()["result"]["tools"] if tool["name"] == "search_tools")
+        return [search["description"], at(speaker, "brief", "server/discover").json()["result"]["instructions"]]
+
+    both = "Tools here: others (2): add, chore."
+    shown = until(lambda: [each for each in [overviews()] if both in str(each)])[0]
+    assert shown[0].startswith("Find tools by what they do.")
+    assert shown[1] == f"For sums.\n\n{both}"
+    hub.operate(operations.show_to_group_only, "tools_catalog.McpToolDefinition", {"name": "chore"}, "those of chores")
+    try:
+        until(lambda: all("Tools here: others (1): add." in words for words in overviews()))
+    finally:
+        hub.operate(operations.show_to_all, "tools_catalog.McpToolDefinition", {"name": "chore"})

@@ -1,4 +1,4 @@
-"""docs/tutorial.md works as it is written."""
+"""docs/start/tutorial.md works as it is written."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.program
 PASSWORD = "a long password"
@@ -34,7 +35,7 @@ def send(browser: httpx2.Client, address: str, page: str, **fields: str) -> http
 
 def test_a_browser_keeps_a_login_at_each_of_two_hubs(hubs: tuple[Hub, Hub]) -> None:
     first, second = hubs
-    with httpx2.Client(timeout=60) as browser:
+    with httpx2.Client(timeout=PATIENCE_SECONDS) as browser:
         for hub, name in ((first, "ada"), (second, "grace")):
             page = f"{hub.url}/admin/login/"
             entered = send(browser, page, page, username=name, password=PASSWORD, next="/admin/")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,17 +17,18 @@ import pytest
 from tests import operations
 from tests.cookies import cookie_of
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.conftest import make_keys
 from tests.wire.edits import CHANGED, RESOURCE, by_method, edited, names
 from tests.wire.input_requests import answer_to, calling, modern_call, state_of
-from tests.wire.programs import SECONDS, Client, Sdk, client, inspector_works, over_http, over_stdio
+from tests.wire.programs import Client, Sdk, client, inspector_works, over_http, over_stdio
 from tests.wire.remote import connect
 from tests.wire.resumption import begin, frames, resume
 from tests.wire.scatter import scattered
 from tests.wire.sdks import ERAS, SDKS
 from tests.wire.speech import LEGACY, MODERN, Speaker, error_of, hello, request
 from tests.wire.toolbox import Apart, Box, text_of
-from tests.wire.workers import ENOUGH, anew, attempts
+from tests.wire.workers import ENOUGH, WAYS, anew, asked, attempts
 
 pytestmark = pytest.mark.rig
 
@@ -54,12 +57,12 @@ def box(pair: Hub) -> Box:
 
 def test_a_session_is_served_by_whichever_worker_is_asked(speaker: Speaker, pair: Hub) -> None:
     session = speaker.open_session()
-    for number in range(ENOUGH):
+    made = []
+    for number in attempts(pair, session=session):
         with anew(speaker) as one:
             assert text_of(one.call(session, "echo", {"text": str(number)}, id=number)) == str(number)
-    rows = pair.rows(session=session)
-    assert [row["arguments"]["text"] for row in rows] == [str(number) for number in reversed(range(ENOUGH))]
-    assert len({row["process_id"] for row in rows}) == 2
+        made.insert(0, str(number))
+    assert [row["arguments"]["text"] for row in pair.rows(session=session)] == made[:100]
 
 
 def test_a_closed_session_is_gone_everywhere_at_once(speaker: Speaker, pair: Hub, box: Box) -> None:
@@ -81,7 +84,7 @@ def test_a_session_that_an_operator_kills_is_gone_in_both_workers(speaker: Speak
         with anew(speaker) as one:
             one.call(session, "echo", {"text": "warm"}, id=number)
     pair.operate(operations.create_superuser, "killer", "a long password")
-    with httpx2.Client(base_url=pair.url, timeout=60) as browser:
+    with httpx2.Client(base_url=pair.url, timeout=PATIENCE_SECONDS) as browser:
         browser.get("/admin/login/")
 
         def send(path: str, **fields: str) -> httpx2.Response:
@@ -102,13 +105,13 @@ def test_a_session_that_an_operator_kills_is_gone_in_both_workers(speaker: Speak
 
 def test_a_repeated_request_id_runs_once_whoever_is_asked(speaker: Speaker, pair: Hub, box: Box) -> None:
     session = speaker.open_session()
-    for _ in range(ENOUGH):
+    for _ in attempts(pair, session=session):
         with anew(speaker) as one:
             assert text_of(one.call(session, "count", {"name": box.name}, id="same")) == "call number 1"
     assert box.times("counted") == 1
-    rows = pair.rows(session=session)
-    assert [row["duplicate_of"] != "" for row in rows] == [True] * (ENOUGH - 1) + [False]
-    assert len({row["process_id"] for row in rows}) == 2
+    *repeats, first = [row["duplicate_of"] for row in pair.rows(session=session, limit=200)]
+    assert not first
+    assert all(repeats)
 
 
 def test_repeats_of_a_running_call_wait_for_it_in_either_worker(speaker: Speaker, pair: Hub, box: Box) -> None:
@@ -157,6 +160,7 @@ def test_an_edit_reaches_listeners_of_both_eras_in_either_worker(speaker: Speake
         assert next(told)["method"] == "notifications/subscriptions/acknowledged"
     with edited(pair, "current_time"):
         assert {next(told)["method"] for told in heard} == {CHANGED}
+        pair.settle()
         for one in clients:
             assert "current_time" not in names(one.modern("tools/list"))
     for stream in streams:
@@ -187,6 +191,7 @@ def test_an_edited_resource_is_told_to_readers_of_both_eras_in_either_worker(spe
         assert next(told)["params"]["uri"] == uri
     for told in heard[::2]:
         assert by_method(told, 2)["notifications/resources/updated"] == {"uri": uri}
+    pair.settle()
     for _ in range(8):
         with anew(speaker) as one:
             answer = one.modern("resources/read", {"uri": uri}).json()["result"]
@@ -203,18 +208,17 @@ def test_http_with_sse_works_across_workers(speaker: Speaker, pair: Hub) -> None
         speaker.post(hello("2024-11-05", speaker.name, id=0), path)
         assert next(heard)["id"] == 0
         params = {"name": "tell", "arguments": {"times": 2}, "_meta": {"progressToken": "t"}}
-        for number in range(1, ENOUGH):
+        for number in attempts(pair, client=speaker.name):
             with anew(speaker) as one:
-                assert one.post(request("tools/call", params, id=number), path).status_code == 202
+                assert one.post(request("tools/call", params, id=number + 1), path).status_code == 202
             said = [next(heard) for _ in range(3)]
             assert [message.get("params", {}).get("progress") for message in said] == [1, 2, None]
-            assert said[2]["id"] == number
-    assert len({row["process_id"] for row in pair.rows(client=speaker.name)}) == 2
+            assert said[2]["id"] == number + 1
 
 
 def test_the_remote_profile_works_across_workers(speaker: Speaker, pair: Hub, box: Box) -> None:
     with connect(speaker) as line:
-        for number in range(ENOUGH):
+        for number in attempts(pair, session=line.id):
             with anew(speaker) as one:
                 assert line.post(request("tools/call", ADD, id=number), one).status_code == 202
             assert line.hear()[2]["id"] == number
@@ -228,9 +232,9 @@ def test_the_remote_profile_works_across_workers(speaker: Speaker, pair: Hub, bo
     until(lambda: box.has("cancelled"))
     rows = until(lambda: [row for row in pair.rows(session=line.id) if row["tool_name"] == "hold"])
     assert rows[0]["error_code"] == "cancelled"
-    assert len({row["process_id"] for row in pair.rows(session=line.id)}) == 2
 
 
+@pytest.mark.long
 def test_every_client_does_all_that_it_can_with_both(pair: Hub) -> None:
     names = dict.fromkeys(sdk.names_itself_as for sdk in SDKS)
     families = [[sdk for sdk in SDKS if sdk.names_itself_as == one] for one in names]
@@ -258,7 +262,7 @@ def test_every_client_does_all_that_it_can_with_both(pair: Hub) -> None:
                     deaf.pop(stream)
             return not deaf
 
-        until(told, SECONDS)
+        until(told)
         for one, _ in done:
             one.heard()
     workers = {row["process_id"] for row in rows if row["transport"] != "stdio"}
@@ -326,7 +330,7 @@ def test_a_broken_stream_goes_on_in_either_worker(speaker: Speaker, pair: Hub) -
                 assert list(heard) == []
 
 
-@pytest.mark.parametrize("way", ["HTTP+SSE", "remote profile"])
+@pytest.mark.parametrize("way", WAYS)
 def test_an_answer_reaches_its_stream_though_the_database_has_cut_all_connections(
     speaker: Speaker, pair: Hub, way: str
 ) -> None:
@@ -335,7 +339,7 @@ def test_an_answer_reaches_its_stream_though_the_database_has_cut_all_connection
         waiting = []
         for number in range(_STREAMS):
             box = Box(pair)
-            waiting.append((box, stack.enter_context(_asked(speaker, way, box, number))))
+            waiting.append((box, stack.enter_context(asked(speaker, way, box, number))))
         for box, _ in waiting:
             until(lambda made=box: made.has("began"))  # type: ignore[misc]
         pair.end_operator()
@@ -350,19 +354,32 @@ def test_an_answer_reaches_its_stream_though_the_database_has_cut_all_connection
             assert f"{box.name} was released" in answer()
 
 
-@contextlib.contextmanager
-def _asked(speaker: Speaker, way: str, box: Box, number: int) -> Iterator[Callable[[], str]]:
-    """Ask for `hold` on a stream of its own, through either worker; give what reads its answer from the stream."""
-    call = request("tools/call", {"name": "hold", "arguments": {"name": box.name}}, id=number)
-    with anew(speaker) as one, anew(speaker) as other:
-        if way == "remote profile":
-            with connect(one) as line:
-                assert line.post(call, other).status_code == 202
-                yield lambda: next(str(event) for event in iter(line.hear, None) if event[2]["requestId"] == number)
-        else:
-            with one.streaming("GET", path="/sse", content_type=None) as (_, heard):
-                path = next(heard)["endpoint"]
-                other.post(hello("2024-11-05", speaker.name, id=-1), path)
-                assert next(heard)["id"] == -1
-                assert other.post(call, path).status_code == 202
-                yield lambda: next(str(message) for message in heard if message.get("id") == number)
+def test_a_stalled_worker_that_was_taken_for_dead_withholds_its_answer_and_serves_again(
+    speaker: Speaker, pair: Hub, box: Box
+) -> None:
+    """It is judged by its silence, as another machine judges it: its mark is taken away while it is stopped."""
+    row, outcomes = "sessions_app.ServerProcess", ("invocations.McpToolInvocation", "error_code")
+    session = speaker.open_session()
+    call = Apart(lambda: speaker.call(session, "hold", {"name": box.name}, id="held"))
+    until(lambda: box.has("began"))
+    [process] = pair.operate(operations.values, "invocations.McpRequestEnvelope", "process_id", session_id=session)
+    [pid] = pair.operate(operations.values, row, "pid", pk=process)
+    [mark] = pair.operate(operations.values, row, "boot_mark", pk=process)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        pair.operate(operations.update, row, {"pk": process}, boot_mark="", last_seen_at="2020-01-01T00:00:00Z")
+        until(lambda: pair.operate(operations.values, *outcomes, session_id=session) == ["interrupted"])
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    box.release()
+    assert error_of(call.answer())["data"]["errorCode"] == "audit_unavailable"
+    assert [each["error_code"] for each in pair.rows(session=session)] == ["interrupted"]
+    pair.operate(operations.update, row, {"pk": process}, boot_mark=mark)
+    again = speaker.open_session()
+    made = []
+    for number in attempts(pair, session=again):
+        with anew(speaker) as one:
+            assert text_of(one.call(again, "echo", {"text": str(number)}, id=number)) == str(number)
+        made.insert(0, str(number))
+    assert process in {each["process_id"] for each in pair.rows(session=again)}
+    assert [each["arguments"]["text"] for each in pair.rows(session=again)] == made[:100]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import httpx2
 
 from tests.servers import Hub
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Box:
@@ -49,7 +50,7 @@ class Apart(threading.Thread):
 
     def settled(self) -> httpx2.Response | None:
         """The answer, or None where the connection ended without one."""
-        self.join(30)
+        self.join(PATIENCE_SECONDS)
         assert not self.is_alive()
         return self._answer
 

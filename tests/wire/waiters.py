@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.servers import ROOT, Hub
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.programs import Sdk, program, surroundings, target
 
 _SCRIPTS = {
@@ -52,7 +53,7 @@ class Waiter:
         self._process.stdin.flush()
 
     def hears(self) -> str:
-        """Give the words of progress that come before the result."""
+        """Return the words of progress that come before the result."""
         return str(self._line()["heard"])
 
     def gets(self) -> dict[str, Any]:
@@ -64,7 +65,7 @@ class Waiter:
     def _line(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
-        assert said, f"{self._sdk} ended with {self._process.wait(30)}"
+        assert said, f"{self._sdk} ended with {self._process.wait(PATIENCE_SECONDS)}"
         found: dict[str, Any] = json.loads(said)
         return found
 

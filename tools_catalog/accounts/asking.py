@@ -1,6 +1,6 @@
-"""What the hub asks of servers and issuers over HTTP: descriptions, registrations, tokens. Guarded and bounded.
+"""The hub's HTTP requests to servers and issuers: descriptions, registrations, tokens. Guarded and bounded.
 
-No answer is followed elsewhere, none is read beyond its bound, and no error holds what was sent.
+No redirect is followed, no answer is read beyond its bound, and no error contains the request.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 import httpx2
 
+from sessions_app.advice import Advice
 from sessions_app.protocol import authorization, authorization_flow, json
 from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, IssuerMetadata, ResourceMetadata
 from sessions_app.protocol.authorization_flow import Registered, TokenAnswer
@@ -25,6 +26,7 @@ from tools_catalog.egress import guard as egress
 
 _SECONDS: Final = 10.0
 _MOST_BYTES: Final = 256 * 1024
+_MOST_REDIRECTS: Final = 3
 _MOST_NONCE: Final = 1000
 _JSON: Final = {"Accept": "application/json"}
 _PROBE: Final = {
@@ -35,13 +37,23 @@ _PROBE: Final = {
 }
 
 
+_ENTER_CLIENT: Final = Advice(
+    page="Enter the client id that you get on the page of the connection or service.",
+    command=(
+        "Write the client id that you get into a bundle, as `client_id` of the connection or service, and load it with "
+        "`mcphub catalog load FILE --overwrite`."
+    ),
+    neutral="The client id belongs to the settings of the connection or service.",
+)
+
+
 class NotReached(Exception):
-    """A server or issuer gave no answer that could be read. The sentence says which and why."""
+    """A server or issuer gave no answer that could be read. The sentence has the address and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """Who lets in at a server, and what tokens for it are asked for."""
+    """The issuer of a server, and the parameters of token requests for it."""
 
     issuer: IssuerMetadata
     resource: ResourceMetadata | None
@@ -73,7 +85,9 @@ class IssuerClient:
         """`document_address` is where the hub's document stands, if not at its own address."""
         self.document_address = document_address
         self._nonce = ""
-        """What the issuer wants in the next proof."""
+        """The issuer's nonce for the next proof."""
+        self._location = ""
+        """Where the last answer sends on to."""
         self._client = egress.client(timeout_seconds=_SECONDS, connections=4)
 
     async def __aenter__(self) -> IssuerClient:
@@ -83,7 +97,7 @@ class IssuerClient:
         await self._client.aclose()
 
     async def challenge(self, url: str, headers: Mapping[str, str], *, is_stream: bool) -> Challenge:
-        """Ask a server something without a token and give what it demands; empty where it demands nothing.
+        """Send a server a request without a token and return its challenge; empty without one.
 
         Raises NotReached.
         """
@@ -103,12 +117,17 @@ class IssuerClient:
         return Challenge.read(response.headers.get("www-authenticate", ""))
 
     async def found(self, url: str, challenge: Challenge) -> Discovered:
-        """Find out who lets in at a server (MCP 2026-07-28, Authorization Server Discovery).
+        """Discover the issuer of a server (MCP 2026-07-28, Authorization Server Discovery).
 
         Raises NotReached, AuthorizationInvalid.
         """
         resource = await self._resource(url, challenge)
         is_plain = urlsplit(url).scheme == "http"
+        if resource is None and challenge.resource_metadata:
+            raise NotReached(
+                f"The server names {challenge.resource_metadata[:200]} as the description of what protects it, "
+                "and nothing is there. Its operator has to publish it."
+            )
         if resource is None:
             return Discovered(await self._issuer_of_2025_03_26(url, is_plain), None, challenge.wants_proof)
         issuer = await self.issuer(resource.issuers[0], is_plain_allowed=is_plain)
@@ -125,8 +144,8 @@ class IssuerClient:
         """Register the hub (RFC 7591). Raises NotReached, AuthorizationInvalid."""
         if not issuer.registration_endpoint:
             raise AuthorizationInvalid(
-                f"The authorization server {issuer.issuer[:200]} registers no clients. Register the hub there by hand, "
-                "and enter the client id on the connection's page."
+                f"The authorization server {issuer.issuer[:200]} registers no clients. Register the hub there by hand. "
+                f"{_ENTER_CLIENT.words()}"
             )
         body = json.dumps(document)
         status, answer = await self._sent(issuer.registration_endpoint, body, {"Content-Type": "application/json"})
@@ -148,7 +167,7 @@ class IssuerClient:
         return authorization_flow.grant_in(*await self._as_client(issuer, issuer.token_endpoint, client, form))
 
     async def name(self, issuer: IssuerMetadata, client: Client, answer: TokenAnswer) -> str:
-        """Give what the account is called at its issuer; empty where it does not say. It is for people to read."""
+        """Return the account's name at its issuer; empty if not stated. It is for people to read."""
         if answer.name or not issuer.userinfo_endpoint or "openid" not in answer.scopes:
             return answer.name
         try:
@@ -162,7 +181,9 @@ class IssuerClient:
         return authorization_flow.name_of(told) if status == 200 else ""
 
     async def revoke(self, issuer: IssuerMetadata, client: Client, token: str) -> bool:
-        """Take a token back at its issuer (RFC 7009); say whether it did. Raises NotReached, AuthorizationInvalid."""
+        """Revoke a token at its issuer (RFC 7009); return whether that succeeded. Raises NotReached,
+        AuthorizationInvalid.
+        """
         if not issuer.revocation_endpoint:
             return False
         form, address = {"token": token}, issuer.revocation_endpoint
@@ -170,7 +191,7 @@ class IssuerClient:
         if status == 400 and client.method == authorization.BASIC:
             # Servers on Python's SDK (2.3) demand the field in the form, though they read the header alone.
             status, _answer = await self._as_client(issuer, address, client, {**form, "client_secret": ""})
-        return status == 200
+        return 200 <= status < 300
 
     async def _as_client(
         self, issuer: IssuerMetadata, address: str, client: Client, form: Mapping[str, str]
@@ -203,20 +224,35 @@ class IssuerClient:
         return IssuerMetadata.read(document, name, is_plain_allowed=is_plain)
 
     async def _first(self, addresses: Iterable[str]) -> Json | None:
-        """Give the first document that stands at one of these addresses; None where there is none.
+        """Return the first document that stands at one of these addresses; None where there is none.
 
-        Raises NotReached where one of them gives no answer: who asked further might be led to another issuer.
+        Raises NotReached if one of them does not answer: continuing might lead to another issuer.
         """
         for address in addresses:
-            status, document = await self._sent(address, None, {})
-            if status == 200 and isinstance(document, dict):
+            status, document = await self._document(address)
+            if 200 <= status < 300 and isinstance(document, dict):
                 return document
             if status >= 500:
                 raise NotReached(f"{address[:200]} answered with status {status}.")
         return None
 
+    async def _document(self, address: str) -> tuple[int, Json]:
+        """Ask for a document, and where its server moved it within its origin. Raises NotReached."""
+        for _ in range(_MOST_REDIRECTS + 1):
+            status, document = await self._sent(address, None, {})
+            if not 300 <= status < 400 or not self._location:
+                return status, document
+            there = urljoin(address, self._location)
+            if urlsplit(there)[:2] != urlsplit(address)[:2]:
+                raise NotReached(
+                    f"{address[:200]} sends the hub on to {there[:200]}, another server, which it does not follow: "
+                    "who protects a server is said by the server itself."
+                )
+            address = there
+        raise NotReached(f"{address[:200]} sends the hub on and on.")
+
     async def _sent(self, address: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, Json]:
-        """Give the status and the JSON of an answer, None where it is none. Raises NotReached."""
+        """Return the status and the JSON of an answer, None where it is none. Raises NotReached."""
         try:
             async with (
                 asyncio.timeout(_SECONDS),
@@ -225,6 +261,7 @@ class IssuerClient:
                 ) as response,
             ):
                 raw, is_whole = await read(response, _MOST_BYTES)
+                self._location = response.headers.get("location", "")
                 self._nonce = response.headers.get("dpop-nonce", "")[:_MOST_NONCE]
         except (HubError, httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
             raise NotReached(_unreached("The address", address, error)) from error

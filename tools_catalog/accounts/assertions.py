@@ -1,4 +1,4 @@
-"""The proof of a client that holds a private key: a signed statement of who asks (RFC 7523, `private_key_jwt`)."""
+"""The proof of a client with a private key: a signed statement of its identity (RFC 7523, `private_key_jwt`)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _CURVES: Final = {"secp256r1": ("ES256", hashes.SHA256(), 32), "secp384r1": ("ES
 
 
 def is_key(text: str) -> bool:
-    """Whether a secret is a private key and not a password."""
+    """Return whether a secret is a private key and not a password."""
     return text.lstrip().startswith("-----BEGIN ")
 
 
 def signed_assertion(pem: str, client_id: str, issuer: IssuerMetadata) -> str:
-    """Give the statement for one request to an issuer. Raises AuthorizationInvalid for a key that cannot sign it."""
+    """Return the statement for one request to an issuer. Raises AuthorizationInvalid for a key that cannot sign it."""
     return _signed(pem, {"iss": client_id, "sub": client_id, "aud": issuer.audience})
 
 
 def statement_about(pem: str, client_id: str, person: str, issuer: IssuerMetadata, scopes: Iterable[str]) -> str:
-    """Give the hub's word that it acts for a person (RFC 7523, 2.1). Raises AuthorizationInvalid as above.
+    """Return the hub's word that it acts for a person (RFC 7523, 2.1). Raises AuthorizationInvalid as above.
 
-    `person` is what the issuer calls them. Some issuers read the scopes here alone.
+    `person` is their name at the issuer. Some issuers read the scopes here alone.
     """
     asked = " ".join(scopes)
     claims: dict[str, Json] = {"iss": client_id, "sub": person, "aud": issuer.audience}
@@ -41,7 +41,7 @@ def statement_about(pem: str, client_id: str, person: str, issuer: IssuerMetadat
 
 
 def signed_by_curve(key: ec.EllipticCurvePrivateKey, header: dict[str, Json], claims: dict[str, Json]) -> str:
-    """Give a JWT that such a key signs."""
+    """Return a JWT that such a key signs."""
     name, digest, size = _CURVES[key.curve.name]
     body = _body(name, claims, header)
     r, s = decode_dss_signature(key.sign(body.encode(), ec.ECDSA(digest)))
@@ -49,7 +49,7 @@ def signed_by_curve(key: ec.EllipticCurvePrivateKey, header: dict[str, Json], cl
 
 
 def encoded(raw: bytes) -> str:
-    """Give bytes as JWTs have them (RFC 7515, base64url)."""
+    """Return bytes as JWTs have them (RFC 7515, base64url)."""
     return urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
 
 

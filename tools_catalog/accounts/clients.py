@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -33,34 +34,46 @@ CALLBACK_PATH: Final = "/connect/callback/"
 Manner = UpstreamRegistration.Manner
 
 
-def redirect_uri() -> str:
-    """Give where issuers send people back to."""
-    return endpoints.issuer() + CALLBACK_PATH
+def mark_of(issuer: str) -> str:
+    """Return what tells the addresses for one issuer from those for all others."""
+    return hashlib.sha256(issuer.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def document_address() -> str:
-    """Give the address of the document that describes the hub as a client; empty where no issuer could read it."""
-    return endpoints.issuer() + DOCUMENT_PATH if endpoints.issuer().startswith("https://") else ""
+def redirect_uri(mark: str = "") -> str:
+    """Return where an issuer, named by its mark, sends people back to.
+
+    A code that comes back there is of no other issuer, so none is brought to an issuer that did not give it (RFC 9700,
+    mix-up). Without a mark it is the address for clients that people entered at the issuer by hand.
+    """
+    return endpoints.issuer() + CALLBACK_PATH + (f"{mark}/" if mark else "")
 
 
-def document() -> dict[str, Json]:
-    """Give that document (MCP 2026-07-28, Client ID Metadata Documents)."""
-    own = authorization_flow.client_document(redirect_uri=redirect_uri(), name="MCP Hub", home=endpoints.issuer())
-    return {"client_id": document_address(), **own}
+def document_address(mark: str = "") -> str:
+    """Return the address of the document that describes the hub as a client; empty where no issuer could read it."""
+    path = f"{DOCUMENT_PATH.removesuffix('.json')}/{mark}.json" if mark else DOCUMENT_PATH
+    return endpoints.issuer() + path if endpoints.issuer().startswith("https://") else ""
+
+
+def document(mark: str = "") -> dict[str, Json]:
+    """Return that document (MCP 2026-07-28, Client ID Metadata Documents)."""
+    own = authorization_flow.client_document(redirect_uri=redirect_uri(mark), name="MCP Hub", home=endpoints.issuer())
+    return {"client_id": document_address(mark), **own}
 
 
 async def registration_for(
     asking: IssuerClient, place: AccountAt, found: Discovered, scopes: Sequence[str], actor: Actor
 ) -> UpstreamRegistration:
-    """Give how this issuer knows the hub, made where it does not yet. Raises NotReached, AuthorizationInvalid.
+    """Return how this issuer knows the hub, made where it does not yet. Raises NotReached, AuthorizationInvalid.
 
-    The order is that of MCP 2026-07-28: a client id that was entered by hand, the hub's document, registration. What
-    another issuer gave is never used.
+    The order is that of MCP 2026-07-28: a client id that was entered by hand, the hub's document, registration. A
+    registration at another issuer is never used.
     """
     issuer, resource = found.issuer, ""
     if place.sends_resource:
         resource = found.resource.identifier if found.resource is not None else authorization.canonical(place.url)
     row = await sync_to_async(storing.registration_of)(place, issuer.issuer)
+    mark = mark_of(issuer.issuer)
+    leads_back = redirect_uri(mark)
     is_new = row is None or not _fits(row, place)
     if row is None or is_new:
         row = row or UpstreamRegistration(**storing.at(place.of, place.pk), issuer=issuer.issuer)
@@ -68,12 +81,12 @@ async def registration_for(
             await sync_to_async(_refuse_other_issuer)(place, issuer.issuer)
             row.manner, row.client_id, row.ciphertext = Manner.BY_HAND, place.client_id, ""
             row.method = ""
-        elif issuer.takes_documents and (address := asking.document_address or document_address()):
+        elif issuer.takes_documents and (address := asking.document_address or document_address(mark)):
             row.manner, row.client_id, row.method = Manner.DOCUMENT, address, authorization.PUBLIC
             row.ciphertext = ""
         else:
             wanted = authorization_flow.registration(
-                redirect_uri=redirect_uri(), scopes=scopes, issuer=issuer, name="MCP Hub", home=endpoints.issuer()
+                redirect_uri=leads_back, scopes=scopes, issuer=issuer, name="MCP Hub", home=endpoints.issuer()
             )
             given = await asking.registered(issuer, wanted)
             row.manner, row.client_id, row.method = Manner.DYNAMIC, given.client_id, given.method
@@ -82,12 +95,16 @@ async def registration_for(
         row.set_binding_key(new_key())
     elif not found.binds:
         row.proof_key = ""
-    row.metadata, row.resource, row.redirect_uri = storing.issuer_row(issuer), resource, redirect_uri()
+    if row.manner == Manner.BY_HAND or (row.manner == Manner.DOCUMENT and asking.document_address):
+        row.redirect_uri = redirect_uri()
+    elif is_new:
+        row.redirect_uri = leads_back
+    row.metadata, row.resource = storing.issuer_row(issuer), resource
     return await sync_to_async(_keep)(row, actor, is_new)
 
 
 async def who_lets_in(asking: IssuerClient, place: AccountAt) -> tuple[Challenge, Discovered]:
-    """Find out who lets in at a place: an upstream is asked, of a service an operator said it.
+    """Discover the issuer: at an upstream by request, for a service from the operator's setting.
 
     Raises NotReached, AuthorizationInvalid.
     """
@@ -104,7 +121,7 @@ async def who_lets_in(asking: IssuerClient, place: AccountAt) -> tuple[Challenge
 
 
 def known_client(place: AccountAt, row: UpstreamRegistration) -> Client:
-    """Give the hub as the issuer knows it, with its proof. Raises SecretError, AuthorizationInvalid."""
+    """Return the hub as the issuer knows it, with its proof. Raises SecretError, AuthorizationInvalid."""
     return replace(_known_client(place, row), binding=row.binding_key())
 
 
@@ -129,7 +146,7 @@ def _known_client(place: AccountAt, row: UpstreamRegistration) -> Client:
 
 
 def rendered_headers(connection: McpConnection) -> dict[str, str]:
-    """Give the connection's own headers. Raises AuthorizationInvalid where one of their secrets must not be sent."""
+    """Return the connection's own headers. Raises AuthorizationInvalid where one of their secrets must not be sent."""
     read_secrets()
     try:
         return connection.spec().rendered_headers(secret_for)
@@ -138,10 +155,17 @@ def rendered_headers(connection: McpConnection) -> dict[str, str]:
 
 
 def _fits(row: UpstreamRegistration, place: AccountAt) -> bool:
-    """Whether the registration is of the client that the place names, or of one that the hub made itself."""
+    """Return whether the registration is of the client that the place names, or of one that the hub made itself.
+
+    One from before issuers had addresses of their own stays: a new one would end the accounts that it has. Its issuer
+    sends nobody back to the address of another.
+    """
     if place.client_id:
         return row.manner == Manner.BY_HAND and row.client_id == place.client_id
-    return row.manner == Manner.DOCUMENT or (row.manner == Manner.DYNAMIC and row.redirect_uri == redirect_uri())
+    mark = mark_of(row.issuer)
+    if row.manner == Manner.DOCUMENT:
+        return row.client_id not in ("", document_address()) or row.redirect_uri == redirect_uri()
+    return row.manner == Manner.DYNAMIC and row.redirect_uri in (redirect_uri(mark), redirect_uri())
 
 
 def _refuse_other_issuer(place: AccountAt, issuer: str) -> None:

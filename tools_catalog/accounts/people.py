@@ -1,4 +1,4 @@
-"""Whose account it is: who may connect which, and how the person of a call is led to the page where it is connected."""
+"""Ownership of accounts: the right to connect each, and the link to the page for the person of a call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from sessions_app import endpoints
-from sessions_app.workspaces.models import keys_of
+from sessions_app.workspaces.models import open_to
 from tools_catalog.accounts.storing import AccountAt
 from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Url
@@ -39,7 +39,7 @@ def principal_of(user: User | AnonymousUser) -> str:
 
 
 def account_of(place: AccountAt, user: User | AnonymousUser, *, is_for_all: bool) -> str | None:
-    """Give the principal of the account that the person may connect here; None where he may connect none."""
+    """Return the principal of the account that the person may connect here; None where he may connect none."""
     runs_it = user.has_perm(f"tools_catalog.change_{place._meta.model_name}")
     # The lists of a service are the hub's own, so nobody's account reads them; but one may vouch for who reads others.
     reads_lists = (
@@ -56,46 +56,40 @@ def account_of(place: AccountAt, user: User | AnonymousUser, *, is_for_all: bool
 
 
 def _may_call_service(place: Any, user: Any) -> bool:
-    """Whether a tool is there for this person of the service, or of a connection to which it says who somebody is."""
+    """Return whether the person has a tool of the service, or of a connection that it identifies people for."""
     groups = user.groups.values_list("pk", flat=True)
-    is_open = _open_to(groups)
+    is_open = open_to(groups)
     if tools_of(place.slug).filter(is_open, enabled=True).exists():
         return True
     return any(_may_call(connection, user) for connection in place.vouches_for.filter(enabled=True))
 
 
-def _open_to(groups: Any, relation: str = "") -> Q:
-    """Give the condition of what people of these groups see: by the groups, and by the workspace that it belongs to."""
-    reserved = Q(**{f"{relation}groups": None}) | Q(**{f"{relation}groups__in": groups})
-    return reserved & (Q(**{f"{relation}workspace": None}) | Q(**{f"{relation}workspace__in": keys_of(groups)}))
-
-
 def _may_call(connection: Any, user: Any) -> bool:
-    """Whether something that is served of the connection is there for this person."""
+    """Return whether something that is served of the connection is there for this person."""
     groups = user.groups.values_list("pk", flat=True)
     offers = McpUpstreamTool.objects.filter(connection=connection)
     seen = Q()
     for served in ("tool", "resource", "prompt"):
-        seen |= Q(**{f"{served}__isnull": False, f"{served}__enabled": True}) & _open_to(groups, f"{served}__")
+        seen |= Q(**{f"{served}__isnull": False, f"{served}__enabled": True}) & open_to(groups, f"{served}__")
     return offers.filter(seen).exists()
 
 
 def address_for(slug: str, principal: str, elicitation_id: str = "", of: str = McpConnection.of) -> str:
-    """Give the absolute address where this person, and nobody else, connects the account."""
+    """Return the absolute address where this person, and nobody else, connects the account."""
     told = signing.dumps({"to": f"{of} {slug}", "of": principal, "id": elicitation_id}, salt=_SALT, compress=True)
     return f"{endpoints.issuer()}{PAGES[of]}{slug}/?link={told}"
 
 
 def elicitation_of(link: str, place: AccountAt, principal: str) -> str:
-    """Give the id of the call that the address belongs to. Raises LinkRefused."""
+    """Return the id of the call that the address belongs to. Raises LinkRefused."""
     try:
         told = signing.loads(link[:2000], salt=_SALT, max_age=LINK_SECONDS)
     except signing.SignatureExpired as error:
-        raise LinkRefused(_("This address is older than a quarter of an hour. Call the tool again.")) from error
+        raise LinkRefused(_("This link has expired after 15 minutes. Call the tool again.")) from error
     except signing.BadSignature as error:
-        raise LinkRefused(_("This address was changed on its way. Call the tool again.")) from error
+        raise LinkRefused(_("This link was altered. Call the tool again.")) from error
     if told["to"] != f"{place.of} {place.slug}" or told["of"] != principal:
-        raise LinkRefused(_("This address was made for somebody else. Call the tool yourself."))
+        raise LinkRefused(_("This link was created for somebody else. Call the tool yourself."))
     return str(told["id"])
 
 

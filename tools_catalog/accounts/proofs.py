@@ -26,14 +26,14 @@ class _Ready(NamedTuple):
 
 
 def new_key() -> str:
-    """Give a private key as PEM, on P-256."""
+    """Return a private key as PEM, on P-256."""
     key = ec.generate_private_key(ec.SECP256R1())
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return pem.decode("ascii")
 
 
 def proof(pem: str, method: str, url: str, *, token: str = "", nonce: str = "") -> str:
-    """Give the header DPoP of one request that has this token, with the nonce that its server gave last."""
+    """Return the header DPoP of one request that has this token, with the nonce that its server gave last."""
     ready = _ready(pem)
     claims: dict[str, Json] = {
         "jti": secrets.token_urlsafe(16),

@@ -38,13 +38,13 @@ _GRANTS: Final[dict[str, Callable[[str], dict[str, str]]]] = {
 
 
 class GrantOver(Exception):
-    """The issuer said that the grant is over; only a person can make another."""
+    """The issuer reported the grant as expired; only a person can create another."""
 
 
 async def renewed(row: UpstreamAccount, id_token: str = "") -> TokenAnswer:
-    """Redeem the refresh token of an account whose row was claimed. `id_token` says who the person is (ID-JAG).
+    """Redeem the refresh token of an account with a claimed row. `id_token` identifies the person (ID-JAG).
 
-    Raises GrantOver for `invalid_grant` alone; NotReached, AuthorizationInvalid, SecretError for what may pass.
+    Raises GrantOver for `invalid_grant` alone; NotReached, AuthorizationInvalid, SecretError for temporary problems.
     """
     registration, place = row.registration, row.place
     if place.account in UNATTENDED:
@@ -111,7 +111,7 @@ def _known_at_company(place: McpConnection, principal: str) -> tuple[IssuerMetad
 
 
 def _called(principal: str) -> str:
-    """Give what a person of the hub is called. Raises AuthorizationInvalid where there is none any more."""
+    """Return the name of a person of the hub. Raises AuthorizationInvalid where there is none any more."""
     found = get_user_model().objects.filter(pk=int(principal.removeprefix("user:")), is_active=True).first()
     if found is None:
         raise AuthorizationInvalid("The person of this call is disabled.")

@@ -1,4 +1,4 @@
-"""The accounts of one process: tokens kept in memory as long as the change bus says that they are the newest.
+"""The accounts of one process: tokens kept in memory while the change bus announces no newer ones.
 
 One resolver serves tools, resources, prompts, completion, tasks and lists, in all workers. A token is renewed by one
 process at a time, which claims the row, reads it again, redeems the refresh token and stores the answer; the others
@@ -15,8 +15,10 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from channels.db import database_sync_to_async
+from django.conf import settings
 from django.utils import timezone
 
+from sessions_app.advice import Advice
 from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge
 from sessions_app.protocol.authorization_flow import WANTS_NONCE, ends_at
 from tools_catalog.accounts import storing
@@ -30,6 +32,11 @@ from tools_catalog.secrets import SecretError
 from tools_catalog.upstream.account import JAG_ACCOUNT, UNATTENDED, AccountNeeded, AccountPlace, AccountRefused
 from tools_catalog.upstream.transports.base import SessionLost
 
+_CONNECT: Final = Advice(
+    page="Its operator connects it on the {of}'s page.",
+    command="Connect it in a browser at {url}/admin/ ({of} {slug}); `mcphub account list` shows how it stands.",
+    neutral="Its operator has to connect it.",
+)
 _AGAIN_SECONDS: Final = 0.1
 _ELSEWHERE: Final = (
     "The address leads to another server, or accounts are used in another way, than when it was connected."
@@ -46,14 +53,14 @@ Key = tuple[str, int, str]
 
 
 class Accounts:
-    """Of one process. `forget` is told whenever any account changed."""
+    """Of one process. `forget` is called whenever any account changed."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, Stored | None] = OrderedDict()
         self._locks: dict[Key, asyncio.Lock] = {}
         self._epoch = 0
         self.nonces: OrderedDict[str, str] = OrderedDict()
-        """Origin -> what its server wants in the next proof."""
+        """Origin -> its server's nonce for the next proof."""
 
     def __call__(self, place: AccountPlace, principal: str) -> HeldAccount:
         return HeldAccount(self, place, principal)
@@ -64,11 +71,11 @@ class Accounts:
         self._epoch += 1
 
     def lock(self, key: Key) -> asyncio.Lock:
-        """Give the lock of an account: one task of the process renews it."""
+        """Return the lock of an account: one task of the process renews it."""
         return self._locks.setdefault(key, asyncio.Lock())
 
     async def stored(self, key: Key, *, again: bool = False) -> Stored | None:
-        """Give an account as it is now, `again` from the database. Raises AccountRefused where it cannot be read."""
+        """Return an account as it is now, `again` from the database. Raises AccountRefused where it cannot be read."""
         if key in self._known and not again:
             self._known.move_to_end(key)
             return self._known[key]
@@ -93,12 +100,12 @@ class HeldAccount:
         self._principal = principal
         self._key = (place.of, place.id, principal)
         self._since: datetime | None = None
-        """When the account was connected whose token was given first."""
+        """The connection time of the account whose token was returned first."""
         self._keys: OrderedDict[str, str] = OrderedDict()
         """The newest tokens that are bound to keys, with these."""
 
     async def token(self) -> str:
-        """Give the token to send, renewed where it is about to end."""
+        """Return the token to send, renewed where it is about to end."""
         if self._place.is_personal and self._principal != SHARED and not self._principal.startswith(_PERSON):
             raise self._needed(None)
         stored = await self._accounts.stored(self._key)
@@ -162,7 +169,9 @@ class HeldAccount:
             await self._renew_or_end(stored, demanded)
 
     async def _step_up(self, stored: Stored | None, demanded: Challenge) -> None:
-        if demanded.error != "insufficient_scope" or stored is None or not stored.is_connected:
+        # Some name the scopes that they want, and leave the error out.
+        is_step_up = demanded.error == "insufficient_scope" or (not demanded.error and demanded.scopes)
+        if not is_step_up or stored is None or not stored.is_connected:
             raise AccountRefused("The upstream refuses this to the account (status 403).")
         if not await self._database(lambda: storing.step_up(stored.pk, demanded)):
             raise AccountRefused(
@@ -210,7 +219,7 @@ class HeldAccount:
             return self._given(stored)
 
     async def _renew(self, stored: Stored) -> str:
-        """Give a token newer than these, made here or by another process. Raises AccountNeeded, AccountRefused."""
+        """Return a token newer than these, made here or by another process. Raises AccountNeeded, AccountRefused."""
         loop = asyncio.get_running_loop()
         until = loop.time() + CLAIM_SECONDS
         async with self._accounts.lock(self._key):
@@ -229,7 +238,7 @@ class HeldAccount:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _redeemed(self, stored: Stored) -> bool:
-        """Redeem the refresh token, if no other process does; say whether this one did."""
+        """Redeem the refresh token, unless another process does; return whether this one did."""
         row = await self._database(lambda: storing.claim(stored.pk, stored.generation))
         if row is None:
             return False
@@ -266,7 +275,7 @@ class HeldAccount:
             return self._given(stored) if stored is not None else ""
 
     async def _id_token(self) -> str:
-        """Give what tells the issuer who the person is, where it is another issuer that says so."""
+        """Return the ID token that identifies the person to the issuer, if another issuer provides it."""
         if self._place.account != JAG_ACCOUNT:
             return ""
         if self._place.identity is None:
@@ -274,7 +283,7 @@ class HeldAccount:
         return await HeldAccount(self._accounts, self._place.identity, self._principal).id_token()
 
     async def id_token(self) -> str:
-        """Give the ID token of this account, renewed where it has ended. Raises AccountNeeded, AccountRefused."""
+        """Return the ID token of this account, renewed where it has ended. Raises AccountNeeded, AccountRefused."""
         stored = await self._accounts.stored(self._key, again=True)
         if stored is None or not self._is_good(stored):
             raise self._needed(stored)
@@ -307,8 +316,8 @@ class HeldAccount:
         slug = self._place.slug
         why = why or (stored.failure if stored is not None and stored.failure else "")
         if not self._place.is_personal:
-            page = f"the {self._place.of}'s page"
-            what = f"The hub's account at {slug} is not connected. Its operator connects it on {page}."
+            how = _CONNECT.words(of=self._place.of, slug=slug, url=settings.MCPHUB_PUBLIC_URL.rstrip("/"))
+            what = f"The hub's account at {slug} is not connected. {how}"
         elif self._principal == SHARED:
             what = f"Nobody's account is chosen to read the lists of {slug}. Its operator connects one for them."
         elif not self._principal.startswith(_PERSON):

@@ -1,6 +1,6 @@
 """A person signs in at an issuer for the hub: led there, and back with a code that is redeemed once.
 
-Whoever comes back must be the person who left, with the state of that time, in its time, from the issuer asked.
+The returning person must be the one who left, with the state of that time, in time, from the issuer asked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tools_catalog.secrets import SecretError
 
 STATE_BYTES: Final = 32
 FAILURES: Final = (NotReached, AuthorizationInvalid, SecretError)
-"""What keeps a person from signing in; each has a sentence that can be shown."""
+"""Obstacles to signing in; each has a sentence that can be shown."""
 
 
 class NotYours(AuthorizationInvalid):
@@ -35,7 +35,7 @@ class NotYours(AuthorizationInvalid):
 
 
 class NotRedeemed(AuthorizationInvalid):
-    """The person is back with what they were sent for, and it led to no account. Another try begins at `pending`."""
+    """The person returned with a response that led to no account. Another try begins at `pending`."""
 
     def __init__(self, words: str, pending: PendingAuthorization) -> None:
         super().__init__(words)
@@ -53,7 +53,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a person is told before the issuer is asked for anything. `address` is its page, without a request."""
+    """The information for a person before any request to the issuer. `address` is its page, without a request."""
 
     issuer: str
     scopes: tuple[str, ...]
@@ -61,7 +61,7 @@ class Looked:
 
 
 async def look(place: AccountAt, principal: str) -> Looked:
-    """Find out where a sign-in would lead. Nothing is registered or kept. Raises what is in FAILURES."""
+    """Find out where a sign-in would lead. Nothing is registered or kept. Raises the errors in FAILURES."""
     async with IssuerClient() as asking:
         found, scopes = await _wanted(asking, place, principal)
     return Looked(found.issuer.issuer, scopes, found.issuer.authorization_endpoint)
@@ -70,7 +70,7 @@ async def look(place: AccountAt, principal: str) -> Looked:
 async def begin(
     place: AccountAt, principal: str, actor: Actor, *, elicitation_id: str = "", document_address: str = ""
 ) -> Begun:
-    """Begin a sign-in by `actor` for the account of `principal`. Raises what is in FAILURES."""
+    """Begin a sign-in by `actor` for the account of `principal`. Raises the errors in FAILURES."""
     async with IssuerClient(document_address) as asking:
         found, scopes = await _wanted(asking, place, principal)
         registration = await registration_for(asking, place, found, scopes, actor)
@@ -78,7 +78,7 @@ async def begin(
     address = authorization_flow.authorization_address(
         found.issuer,
         client_id=registration.client_id,
-        redirect_uri=redirect_uri(),
+        redirect_uri=registration.redirect_uri,
         state=state,
         verifier=verifier,
         scopes=scopes,
@@ -87,7 +87,7 @@ async def begin(
     kept = {
         "verifier": verifier,
         "issuer": storing.issuer_row(found.issuer),
-        "redirect_uri": redirect_uri(),
+        "redirect_uri": registration.redirect_uri,
         "resource": registration.resource,
         "scopes": list(scopes),
     }
@@ -104,11 +104,13 @@ async def begin(
     return Begun(address, found.issuer.issuer, scopes)
 
 
-async def finish(query: str, actor: Actor) -> PendingAuthorization:
-    """Redeem what came back with a person's browser, and store the account. Raises NotYours, NotRedeemed.
+async def finish(query: str, actor: Actor, mark: str = "") -> PendingAuthorization:
+    """Redeem the response of a person's browser, and store the account. Raises NotYours, NotRedeemed.
+
+    `mark` is that of the address where it came back: an answer at the address of another issuer is not redeemed.
 
     A process that dies between redeeming and storing loses the tokens: the person connects once more, and the issuer
-    ends what was given for the code on its own terms.
+    ends the tokens of that code on its own terms.
     """
     response = AuthorizationResponse.read(query)
     pending = await sync_to_async(PendingAuthorization.objects.take)(response.state, actor.principal)
@@ -117,7 +119,7 @@ async def finish(query: str, actor: Actor) -> PendingAuthorization:
             "This address was not made for you, is older than ten minutes, or was used already. Connect again."
         )
     try:
-        await _redeem(response, pending, actor)
+        await _redeem(response, pending, actor, mark)
     except FAILURES as error:
         raise NotRedeemed(str(error), pending) from error
     if pending.principal == SHARED:
@@ -125,9 +127,14 @@ async def finish(query: str, actor: Actor) -> PendingAuthorization:
     return pending
 
 
-async def _redeem(response: AuthorizationResponse, pending: PendingAuthorization, actor: Actor) -> None:
+async def _redeem(response: AuthorizationResponse, pending: PendingAuthorization, actor: Actor, mark: str) -> None:
     kept = json.loads(secrets.decrypt(pending.sealed, aad=PendingAuthorization.binding(response.state)).encode())
     issuer = storing.issuer_from(kept["issuer"])
+    if kept["redirect_uri"] != redirect_uri(mark):
+        raise AuthorizationInvalid(
+            f"The answer came back at an address that is not the one for {issuer.issuer}: another issuer gave it. "
+            "Nothing was sent anywhere. Connect again, and only where you trust the server."
+        )
     code = response.code_from(issuer)
     place, registration = pending.place, pending.registration
     client = await sync_to_async(known_client)(place, registration)
@@ -146,7 +153,7 @@ async def _redeem(response: AuthorizationResponse, pending: PendingAuthorization
 
 
 async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
-    """End an account and take its tokens back at the issuer; say what the issuer did not do, or nothing.
+    """End an account and revoke its tokens at the issuer; return the part that failed at the issuer, or nothing.
 
     The hub forgets the tokens first, whatever becomes of the issuer.
     """
@@ -166,7 +173,7 @@ async def disconnect(account: UpstreamAccount, actor: Actor) -> str:
 
 
 async def _wanted(asking: IssuerClient, place: AccountAt, principal: str) -> tuple[Discovered, tuple[str, ...]]:
-    """Find out who lets in, and choose what to ask for: more than now where the server demands more."""
+    """Discover the issuer, and choose the scopes: more than now if the server demands more."""
     stored = await sync_to_async(storing.load)(place.of, place.pk, principal)
     row = await sync_to_async(storing.account_at)(place, principal)
     if isinstance(place, McpConnection) and row is not None and (row.wanted_scopes or row.wanted_document):
@@ -186,7 +193,7 @@ async def _wanted(asking: IssuerClient, place: AccountAt, principal: str) -> tup
 
 
 def _reconnect(place: AccountAt) -> None:
-    """Let the connections whose lists the account reads begin anew."""
+    """Restart the connections whose lists the account reads."""
     slugs = [place.slug] if isinstance(place, McpConnection) else place.vouches_for.values_list("slug", flat=True)
     for slug in slugs:
         bus.publish(bus.UPSTREAM_RECONNECT, slug)

@@ -1,4 +1,4 @@
-"""The steps of accounts as rows: each is one transaction, with its event, and tells the other processes.
+"""The steps of accounts as rows: each is one transaction, with its event, and notifies the other processes.
 
     wanted ──► connected ──► ended          a sign-in connects, again and again; a refusal by the issuer or the person
        ▲           │            │           ends; what a server asks for while nobody is connected is wanted
@@ -24,7 +24,7 @@ from sessions_app.protocol.authorization import Challenge, IssuerMetadata, union
 from sessions_app.protocol.authorization_flow import TokenAnswer
 from sessions_app.protocol.json import Json
 from tools_catalog.bindings import origin_of
-from tools_catalog.models.accounts import CLAIM_SECONDS, UpstreamAccount, UpstreamRegistration
+from tools_catalog.models.accounts import CLAIM_SECONDS, SHARED, UpstreamAccount, UpstreamRegistration
 from tools_catalog.models.services import HttpService
 from tools_catalog.models.shown import PersonalList
 from tools_catalog.models.upstream import McpConnection
@@ -73,7 +73,7 @@ class Stored:
         return self.state == State.CONNECTED
 
     def is_for(self, url: str, kind: str) -> bool:
-        """Whether it was connected for this server, and for this use."""
+        """Return whether it was connected for this server, and for this use."""
         return self.server == origin_of(url) and self.kind == kind
 
 
@@ -115,13 +115,13 @@ def claim(pk: int, generation: int) -> UpstreamAccount | None:
 
 
 def release(pk: int, generation: int, failure: str) -> None:
-    """Give the right back with the tokens as they were, and say why."""
+    """Return the claim with unchanged tokens, and the reason."""
     rows = UpstreamAccount.objects.filter(pk=pk, generation=generation)
     rows.update(claimed_until=None, failure=failure[:500])
 
 
 def renew(row: UpstreamAccount, answer: TokenAnswer) -> bool:
-    """Store renewed tokens over those that `row` was claimed with; say whether they were still those."""
+    """Store renewed tokens over those claimed with `row`; return whether they were still current."""
     refresh = row.sealed("refresh", answer.refresh_token) if answer.refresh_token else row.refresh
     rows = UpstreamAccount.objects.filter(pk=row.pk, generation=row.generation, state=State.CONNECTED)
     return bool(
@@ -148,7 +148,7 @@ def connect(
     row, _made = UpstreamAccount.objects.select_for_update().get_or_create(
         **at(place.of, place.pk), principal=principal
     )
-    before = {"state": row.state, "scopes": row.scopes}
+    before: dict[str, Json] = {"state": row.state, "scopes": row.scopes, "account": row.account_name}
     _forget_lists(row)
     missing = set(row.wanted_scopes.split()) - set(answer.scopes)
     row.registration = registration
@@ -167,14 +167,24 @@ def connect(
     row.connected_by = actor.label[:150] or actor.principal
     row.connected_at = row.refreshed_at = timezone.now()
     row.save()
-    after = {"state": row.state, "scopes": row.scopes, "issuer": registration.issuer, "for": principal or "all"}
+    after = {
+        "state": row.state,
+        "scopes": row.scopes,
+        "issuer": registration.issuer,
+        "for": principal or "all",
+        "account": row.account_name,
+    }
     _note("account.connected", place, actor, before, after)
+    if principal == SHARED:  # approvals are bound to the sign-in
+        bus.publish(bus.TOOLS_CHANGED)
     return row
 
 
 @transaction.atomic
 def end(pk: int, generation: int | None, why: str, actor: Actor = HUB) -> bool:
-    """End an account, if it still has these tokens; without a generation whatever it has. Say whether it was ended."""
+    """End an account, if it still has these tokens; without a generation whatever it has. Return whether it was
+    ended.
+    """
     rows = UpstreamAccount.objects.select_for_update().filter(pk=pk, state=State.CONNECTED)
     row = (rows if generation is None else rows.filter(generation=generation)).first()
     if row is None:
@@ -192,7 +202,7 @@ def end(pk: int, generation: int | None, why: str, actor: Actor = HUB) -> bool:
 
 
 def end_all_of(principal: str, why: str, actor: Actor = HUB) -> int:
-    """End all accounts of a person whose ways in end; give how many. Their issuers are not told."""
+    """End all accounts of a person whose access ends; return the number. Their issuers are not notified."""
     rows = UpstreamAccount.objects.filter(principal=principal, state=State.CONNECTED)
     return sum(end(pk, None, why, actor) for pk in rows.values_list("pk", flat=True))
 
@@ -204,13 +214,13 @@ def end_all_of_registration(registration_id: int, why: str) -> int:
 
 
 def note_challenge(of: str, place_id: int, principal: str, challenge: Challenge) -> None:
-    """Keep what a server demands of an account that is not connected."""
+    """Store a server's challenge for an account that is not connected."""
     row, _made = UpstreamAccount.objects.get_or_create(**at(of, place_id), principal=principal)
     _want(row, challenge)
 
 
 def step_up(pk: int, challenge: Challenge) -> bool:
-    """Keep that a server demands more scopes of a connected account; say whether it may lead to another sign-in."""
+    """Store a server's demand for more scopes of a connected account; return whether it may lead to another sign-in."""
     row = UpstreamAccount.objects.get(pk=pk)
     if set(challenge.scopes) <= set(row.scopes.split()) or row.step_ups >= _MOST_STEP_UPS:
         UpstreamAccount.objects.filter(pk=pk).update(failure=_REFUSED)
@@ -237,17 +247,17 @@ def account_at(place: AccountAt, principal: str) -> UpstreamAccount | None:
 
 
 def at(of: str, place_id: int) -> dict[str, Any]:
-    """Give the condition of rows that are at a place; `of` is connection or service."""
+    """Return the condition of rows that are at a place; `of` is connection or service."""
     return {f"{of}_id": place_id}
 
 
 def kept_issuer(row: UpstreamRegistration) -> IssuerMetadata:
-    """Give the issuer as it was read last."""
+    """Return the issuer as it was read last."""
     return issuer_from(row.metadata)
 
 
 def issuer_from(told: dict[str, Json]) -> IssuerMetadata:
-    """Give what `issuer_row` wrote down."""
+    """Return the issuer stored by `issuer_row`."""
     members: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
     return IssuerMetadata(**members)
 
@@ -262,7 +272,7 @@ def note_registered(row: UpstreamRegistration, actor: Actor) -> None:
 
 
 def _id_token(row: UpstreamAccount, answer: TokenAnswer) -> str:
-    """Give what says who the person is, to be stored; empty where no connection needs it."""
+    """Return the ID token to be stored; empty if no connection needs it."""
     if row.service_id is None or not answer.id_token:
         return ""
     is_needed = McpConnection.objects.filter(identity=row.service_id).exists()
@@ -270,7 +280,7 @@ def _id_token(row: UpstreamAccount, answer: TokenAnswer) -> str:
 
 
 def _forget_lists(row: UpstreamAccount) -> None:
-    """What the account was shown is nothing that another one, or nobody, sees."""
+    """Lists seen by the account are invisible to another one, or to nobody's."""
     if row.connection_id is not None and PersonalList.objects.forget(row.connection_id, row.principal):
         bus.publish(bus.TOOLS_CHANGED)
 

@@ -1,4 +1,4 @@
-"""Who the hub is to the platform that runs it: a token that the platform keeps in a file and renews (SEP-1933)."""
+"""The hub's identity at its platform: a token that the platform keeps in a file and renews (SEP-1933)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FOR_ALL: Final = "token"
 
 
 def workload_token(slug: str) -> str:
-    """Give the platform's token for a connection or service: the file of its name, or else the one for all.
+    """Return the platform's token for a connection or service: the file of its name, or else the one for all.
 
     It is read each time, since the platform replaces it. Raises AuthorizationInvalid.
     """

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 _MOST: Final = 50
 _MARKS: Final = {"wanted": "wait", "connected": "good", "ended": "bad"}
 _NONE: Final = {
-    McpConnection.Account.NONE: _("It signs in nowhere."),
-    McpConnection.Account.CLIENT: _("The hub signs in by itself, with its first request."),
-    McpConnection.Account.WORKLOAD: _("The hub signs in by itself, with its first request."),
+    McpConnection.Account.NONE: _("No authentication"),
+    McpConnection.Account.CLIENT: _("The hub signs in automatically, with its first request."),
+    McpConnection.Account.WORKLOAD: _("The hub signs in automatically, with its first request."),
     McpConnection.Account.BEHALF: _("The hub gets a token for each person with their first call."),
     McpConnection.Account.EXCHANGE: _("The hub gets a token for each person with their first call."),
     McpConnection.Account.JAG: _("The hub gets a token for each person with their first call."),
     McpConnection.Account.SHARED: _("Not connected. Press “Connect an account”."),
-    McpConnection.Account.PERSONAL: _("Nobody has connected an account, and none reads the lists."),
+    McpConnection.Account.PERSONAL: _("No account is connected, and none is available to list the tools."),
 }
-_NOBODY: Final = _("Nobody has connected an account.")
+_NOBODY: Final = _("No account is connected.")
 
 
 def shown_accounts(row: McpConnection | HttpService) -> SafeString | str:
-    """Give the states of the accounts, that of all first; of many the newest."""
+    """Return the states of the accounts, that of all first; of many the newest."""
     if row.account == McpConnection.Account.NONE:
         return str(_NONE[McpConnection.Account.NONE])
     accounts = row.accounts.select_related("registration").order_by("principal")
@@ -61,15 +61,15 @@ def shown_accounts(row: McpConnection | HttpService) -> SafeString | str:
 
 
 def _names(row: McpConnection | HttpService, accounts: list[UpstreamAccount]) -> dict[str, str]:
-    """Give whose they are in words."""
+    """Return their owners in words."""
     keys = [each.principal.removeprefix("user:") for each in accounts if each.principal.startswith("user:")]
     people: Any = get_user_model().objects.filter(pk__in=[key for key in keys if key.isdigit()])
-    of_all = _t("reads the lists") if row.account in OF_PERSONS else _t("for all callers")
+    of_all = _t("lists the tools") if row.account in OF_PERSONS else _t("for all callers")
     return {SHARED: of_all, **{f"user:{person.pk}": person.get_username() for person in people}}
 
 
 def _read_at(row: McpConnection | HttpService) -> dict[str, Any]:
-    """Give when lists were read with which account, where they depend on who asks."""
+    """Return when lists were read with each account, if they depend on the user."""
     if not isinstance(row, McpConnection) or not row.lists_differ:
         return {}
     return dict(row.personal_lists.values_list("principal", "listed_at"))
@@ -84,7 +84,7 @@ def _words(account: UpstreamAccount, read_at: Any = None) -> str:
     if account.scopes:
         words.append(_t("scopes: %(scopes)s") % {"scopes": visible(account.scopes[:300], one_line=True)})
     if account.expires_at is not None:
-        words.append(_t("token ends %(when)s") % {"when": _moment(account.expires_at)})
+        words.append(_t("token expires %(when)s") % {"when": _moment(account.expires_at)})
     if account.refreshed_at is not None:
         words.append(_t("last renewed %(when)s") % {"when": _moment(account.refreshed_at)})
     if read_at is not None:

@@ -1,4 +1,4 @@
-"""What is done to many tools at once: each asks first, naming them, and says afterwards what became of each."""
+"""Bulk actions on tools: each asks first, naming them, and then reports the outcome of each."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidge
 from sessions_app.kit.admin.base import is_confirmed, mark
 from sessions_app.kit.shown import clipped, visible
 from tools_catalog.admin import offers_shown
+from tools_catalog.bundles import bundle
 from tools_catalog.discovery import reconcile as discovery
-from tools_catalog.importers import bundle
 from tools_catalog.kinds.registry import by_approval
 from tools_catalog.models import McpToolDefinition, McpToolset, McpUpstreamTool
 
@@ -32,7 +32,7 @@ else:
     _Pages = object
 
 _Done = tuple[str, str]
-"""Kind of the mark and remark: what became of one tool."""
+"""Kind of the mark and remark: the outcome of one tool."""
 
 
 class ToolsetForm(forms.Form):
@@ -45,27 +45,27 @@ class LimitsForm(forms.Form):
         required=False,
         widget=UnfoldAdminTextInputWidget,
         validators=[MinValueValidator(0.1), MaxValueValidator(3600)],
-        help_text=_("Empty: unchanged. Each changed tool gets a new version."),
+        help_text=_("Leave blank to keep the current value. Each changed tool gets a new version."),
     )
     calls_per_minute = forms.IntegerField(
         label=_("calls per minute"),
         required=False,
         min_value=0,
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text=_("For all callers together. Empty: unchanged. 0: no limit."),
+        help_text=_("For all callers together. Leave blank to keep the current value. 0: no limit."),
     )
 
     def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         if not self.errors and cleaned.get("timeout_seconds") is None and cleaned.get("calls_per_minute") is None:
-            raise forms.ValidationError(_("Fill in one of the two."))
+            raise forms.ValidationError(_("Fill in at least one field."))
         return cleaned
 
 
 class BulkActions(_Pages):
     bulk_actions: ClassVar[list[str]] = ["approve_selected", "add_to_toolset", "set_limits", "export_selected"]
 
-    @admin.action(description=_("Approve what is offered now"), permissions=["approve"])
+    @admin.action(description=_("Approve the current offer"), permissions=["approve"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:
         page = self._asked_to_approve(request, queryset)
         if page is not None:
@@ -74,9 +74,9 @@ class BulkActions(_Pages):
         def approve(tool: McpToolDefinition, reason: str) -> _Done:
             offer = McpUpstreamTool.objects.filter(tool=tool).first()
             if offer is None:
-                return "off", _t("This tool comes from no upstream.")
+                return "off", _t("This tool doesn't come from an upstream.")
             if offer.state == "approved":
-                return "off", _t("was so already")
+                return "off", _t("unchanged")
             seen = offers_shown.looked_at(request, offer)
             discovery.approve(offer, author=request.user, reason=reason, looked_at=seen)
             return "good", ""
@@ -84,7 +84,7 @@ class BulkActions(_Pages):
         return self._each(request, queryset, approve)
 
     def _asked_to_approve(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:
-        """Give the page that shows what would be approved, with what it leaves as it is."""
+        """Return the page with the offers to approve, and those left as they are."""
         waiting = McpUpstreamTool.objects.filter(tool__in=queryset).exclude(state__in=["approved", "gone"])
         asked, count = list(waiting.select_related("connection")[: offers_shown.MOST]), waiting.count()
         others = queryset.exclude(pk__in=waiting.values("tool"))
@@ -94,8 +94,8 @@ class BulkActions(_Pages):
             % {"count": len(asked)},
             items=(),
             explanation=_t(
-                "Clients see them as the upstream describes them now. Read the differences: descriptions are read by "
-                "models."
+                "Clients will see them as the upstream describes them now. Read the differences: models read "
+                "descriptions."
             ),
             button=_t("Approve"),
             back=request.get_full_path(),
@@ -106,9 +106,7 @@ class BulkActions(_Pages):
             more={
                 "offers": offers_shown.shown(asked, {row.pk: row.tool_id for row in asked}),
                 "left_out": count - len(asked),
-                "others": [
-                    (clipped(tool, 80), _t("nothing waits for approval")) for tool in others[: offers_shown.MOST]
-                ],
+                "others": [(clipped(tool, 80), _t("nothing to approve")) for tool in others[: offers_shown.MOST]],
             },
         )
 
@@ -120,7 +118,7 @@ class BulkActions(_Pages):
             queryset,
             "add_to_toolset",
             lambda count: ngettext("Add %(count)d tool to a toolset?", "Add %(count)d tools to a toolset?", count),
-            _t("Clients of its address see them at once. They can be taken out on the page of the toolset."),
+            _t("Clients at its address see them immediately. You can remove them on the toolset's page."),
             _t("Add"),
             form=form,
             reason=True,
@@ -129,12 +127,13 @@ class BulkActions(_Pages):
             return page
         toolset: McpToolset = form.cleaned_data["toolset"]
         there = set(toolset.tools.values_list("pk", flat=True))
-        with transaction.atomic():
-            toolset.change_reason = request.POST.get("reason", "")
-            toolset.tools.add(*queryset)
+        toolset.change_reason = request.POST.get("reason", "")
+        chosen = toolset.add_tools(queryset)
 
         def added(tool: McpToolDefinition, reason: str) -> _Done:
-            return ("off", _t("was so already")) if tool.pk in there else ("good", toolset.path)
+            if tool.pk not in chosen:
+                return "off", _t("waits for a second person")
+            return ("off", _t("unchanged")) if tool.pk in there else ("good", toolset.path)
 
         return self._each(request, queryset, added)
 
@@ -146,10 +145,7 @@ class BulkActions(_Pages):
             queryset,
             "set_limits",
             lambda count: ngettext("Set the limits of %(count)d tool?", "Set the limits of %(count)d tools?", count),
-            _t(
-                "The values that you enter apply from the next call of each "
-                "tool. Versions and history keep the old values."
-            ),
+            _t("The values apply from each tool's next call. Versions and history keep the old values."),
             _t("Set"),
             form=form,
             reason=True,
@@ -167,7 +163,7 @@ class BulkActions(_Pages):
                 if getattr(tool, name) != value
             ]
             if not changes:
-                return "off", _t("was so already")
+                return "off", _t("unchanged")
             for name, value in wanted.items():
                 setattr(tool, name, value)
             tool.change_author, tool.change_reason = request.user, reason
@@ -180,7 +176,7 @@ class BulkActions(_Pages):
     @admin.action(description=_("Export as a bundle"), permissions=["view"])
     def export_selected(self, request: HttpRequest, queryset: QuerySet[McpToolDefinition]) -> HttpResponse | None:
         def left_out(rows: list[McpToolDefinition]) -> dict[object, str]:
-            reason = _t("left out: tools of upstreams come by approval, not by a bundle")
+            reason = _t("skipped: upstream tools are approved, not imported")
             return {row.pk: reason for row in rows if row.backend in by_approval()}
 
         page = self.confirmation_of(
@@ -188,7 +184,7 @@ class BulkActions(_Pages):
             queryset,
             "export_selected",
             lambda count: ngettext("Export %(count)d tool?", "Export %(count)d tools?", count),
-            _t("You get a file that another hub can import. Secrets are named in it, never contained."),
+            _t("You get a file that another hub can import. It names secrets but never contains them."),
             _t("Export"),
             remarks=left_out,
         )
@@ -207,7 +203,7 @@ class BulkActions(_Pages):
     def _each(
         self, request: HttpRequest, queryset: QuerySet[McpToolDefinition], do: Callable[[McpToolDefinition, str], _Done]
     ) -> HttpResponse:
-        """Do it to one after the other, each whole or not at all, and show what became of each."""
+        """Process them one after another, each whole or not at all, and show each outcome."""
         words = {"good": _t("Done"), "off": _t("Unchanged"), "bad": _t("Refused")}
         rows = []
         for tool in queryset:
@@ -219,11 +215,11 @@ class BulkActions(_Pages):
             except ValidationError as error:
                 kind, remark = "bad", visible(" ".join(error.messages), one_line=True)
             rows.append((clipped(tool.name, 64), mark(kind, words[kind]), remark))
-        return self.outcomes_page(request, title=_t("What was done"), rows=rows, back=request.get_full_path())
+        return self.outcomes_page(request, title=_t("Result"), rows=rows, back=request.get_full_path())
 
 
 def download(document: object, name: str) -> HttpResponse:
-    """Give a JSON document as a file."""
+    """Return a JSON document as a file."""
     text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     return HttpResponse(
         text, content_type="application/json", headers={"Content-Disposition": f'attachment; filename="{name}"'}

@@ -1,4 +1,4 @@
-"""The catalogue as a file: taken out, and brought in again after a look at what would change."""
+"""The catalogue as a file: exported, and imported after a preview of the changes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 from sessions_app.protocol.json import Json
 from tools_catalog.admin.bulk import download
-from tools_catalog.importers import bundle
-from tools_catalog.importers.entries import Report
+from tools_catalog.bundles import bundle
+from tools_catalog.bundles.entries import Report
 
 _DRAFT = "mcphub_bundle"
 _MOST_BYTES = 4 * 1024 * 1024
@@ -49,12 +49,12 @@ class BundleForm(forms.Form):
     document = forms.FileField(
         label=_("File"),
         widget=UnfoldAdminFileFieldWidget,
-        help_text=_("A bundle as this page or `mcphub catalog dump` writes it. At most 4 MB."),
+        help_text=_("A bundle from this page or `mcphub catalog dump`. At most 4 MB."),
     )
     overwrite = forms.BooleanField(
         label=_("Also replace entries that were edited here or came from another source"),
         required=False,
-        help_text=_("Else it is kept, and shown as such."),
+        help_text=_("Otherwise they are kept and listed as such."),
     )
 
     def clean_document(self) -> Json:
@@ -100,7 +100,7 @@ def bundle_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
 
 
 def export_view(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
-    """Give what the person may see of the catalogue."""
+    """Return the visible part of the catalogue."""
     if not admin.has_view_permission(request):
         raise PermissionDenied
     whole = bundle.dump()
@@ -112,7 +112,7 @@ def _bring(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     draft = drafts.find(request, _DRAFT)
     drafts.drop(request, _DRAFT)
     if draft is None or draft["seen"] != request.POST.get("seen"):  # another tab may have looked at another file
-        messages.error(request, _t("The file is no longer there. Give it again."))
+        messages.error(request, _t("The file has expired. Upload it again."))
         return redirect("admin:catalogue_bundle")
     document = json.loads(zlib.decompress(base64.b64decode(draft["raw"])))
     _need(request, document)
@@ -127,11 +127,11 @@ def _bring(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
     }
     messages.success(request, done)
     for name in report.missing_secrets:
-        messages.warning(request, _t("The secret %(name)s does not exist yet: add it.") % {"name": name})
+        messages.warning(request, _t("The secret %(name)s doesn't exist yet: add it.") % {"name": name})
     rows = [(clipped(name, 100), state, "") for name, state in _states(report)]
     return admin.outcomes_page(
         request,
-        title=_t("What was brought in"),
+        title=_t("Imported entries"),
         rows=rows,
         back=reverse("admin:tools_catalog_mcptooldefinition_changelist"),
     )
@@ -142,7 +142,7 @@ def _need(request: HttpRequest, document: object) -> None:
     parts = document if isinstance(document, dict) else {}
     if refused := [kind for kind in parts if kind != "format" and not may(request, kind, "add", "change")]:
         words = {"kinds": clipped(", ".join(refused), 200)}
-        raise PermissionDenied(_t("You may not add and change: %(kinds)s.") % words)
+        raise PermissionDenied(_t("You don't have permission to add and change: %(kinds)s.") % words)
 
 
 def _states(report: Report) -> list[tuple[str, SafeString]]:
@@ -155,7 +155,7 @@ def _states(report: Report) -> list[tuple[str, SafeString]]:
 
 
 def _shown(report: Report) -> dict[str, object]:
-    """What the second step shows: each entry with what would become of it, and the difference side by side."""
+    """Return the context of the second step: each entry with its outcome, and the difference side by side."""
     return {
         "refused": [(clipped(name, 100), visible(why)) for name, why in report.refused],
         "missing": [clipped(name, 100) for name in report.missing_secrets],
@@ -180,7 +180,7 @@ def _page(admin: HubAdmin, request: HttpRequest, **more: object) -> TemplateResp
     context = {
         **admin.admin_site.each_context(request),
         "opts": admin.opts,
-        "title": _t("The catalogue as a file"),
+        "title": _t("Catalogue file"),
         "kinds": kinds,
         "back": reverse("admin:tools_catalog_mcptooldefinition_changelist"),
         **more,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from asgiref.sync import async_to_sync
 from django import forms
-from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.models import AnonymousUser, User
@@ -16,7 +15,6 @@ from django.db.models import Count, Field, Model, Q, QuerySet, prefetch_related_
 from django.forms import ModelForm, TypedChoiceField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
@@ -31,16 +29,13 @@ from sessions_app.kit.admin.ranked import Figure
 from sessions_app.kit.shown import clipped, mono, visible
 from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog import usage
-from tools_catalog.accounts.resolving import Accounts
+from tools_catalog.admin import connection_test
 from tools_catalog.admin.accounts import shown_accounts
-from tools_catalog.admin.configured.actions import BringActions
 from tools_catalog.admin.figures import FIGURES, FigureColumns, figure_of, of_connections
 from tools_catalog.admin.launch import shown_held
 from tools_catalog.filters import CONNECTION_FILTERS
 from tools_catalog.models import McpConnection, McpConnectionLink, McpUpstreamTool
 from tools_catalog.models.upstream import may_launch
-from tools_catalog.upstream import probe
-from tools_catalog.vault import secret_for
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -50,14 +45,14 @@ else:
     _FormBase = forms.ModelForm
 
 _TOLD_OF = {
-    "approved": _("%(count)d served"),
+    "approved": _("%(count)d enabled"),
     "new": _("%(count)d new"),
     "changed": _("%(count)d changed"),
-    "refused": _("%(count)d refused"),
+    "refused": _("%(count)d rejected by the hub"),
     "gone": _("%(count)d no longer offered"),
     "rejected": _("%(count)d rejected"),
 }
-"""State of what it offers -> how many there are of it."""
+"""State of its offers -> their number."""
 _WAITING = ("state__in=new,changed,refused",)
 STATUS_MARKS = {"connecting": "wait", "connected": "good", "disconnected": "off", "error": "bad"}
 _CHANGED = moment("updated_at", _("changed"))
@@ -68,7 +63,7 @@ _STDIO = McpConnection.Transport.STDIO
 
 
 def may_write(user: User | AnonymousUser, transport: str) -> bool:
-    """Whether the person may save, and so test, a connection of this transport: stdio runs a program."""
+    """Return whether the person may save, and so test, a connection of this transport: stdio runs a program."""
     return transport != _STDIO or may_launch(user)
 
 
@@ -94,9 +89,8 @@ def _named(row: McpConnection) -> SafeString:
 
 
 @admin.register(McpConnection)
-class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAdmin):
+class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
     form = ConnectionForm
-    change_form_before_template = "admin/hub/connection_note.html"
     list_display = ["shown_slug", "transport", "shown_status", "shown_tools", "policy", _LISTED, *FIGURES]
     list_display_links = ["shown_slug"]
     filters = CONNECTION_FILTERS
@@ -121,9 +115,9 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
             _("State"),
             {"fields": ["shown_status", _CONNECTED, _USED, "shown_links", "shown_confinement", "shown_tools", _LISTED]},
         ),
-        (_("How it is reached"), {"fields": ["transport", "url", "headers", "profile", "sessions", "era"]}),
+        (_("Address"), {"fields": ["transport", "url", "headers", "profile", "sessions", "era"]}),
         (
-            _("As whom the hub is there"),
+            _("Authentication"),
             {
                 "fields": [
                     "account",
@@ -137,12 +131,9 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
                 ]
             },
         ),
+        (_("Requests to the client"), {"fields": ["may_ask", "may_ask_secrets", "may_sample", "may_list_roots"]}),
         (
-            _("What it may ask of the client"),
-            {"fields": ["may_ask", "may_ask_secrets", "may_sample", "may_list_roots"]},
-        ),
-        (
-            _("What is served of it"),
+            _("What clients see"),
             {"fields": ["policy", "keeps_serving", "prefix", "workspace", "groups", "refresh_seconds"]},
         ),
         (
@@ -179,7 +170,7 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
         return {pk: each for pk, found in recent.items() if (each := figure_of(figure, found)) is not None}
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Give the list with how much the tools of each row are called, read for all rows at once."""
+        """Return the list with how much the tools of each row are called, read for all rows at once."""
         listed = super().get_changelist_instance(request)
         listed.result_list = rows = list(listed.result_list)
         recent = of_connections([row.pk for row in rows]) if usage.may_see(request.user) else {}
@@ -268,7 +259,7 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
             ),
         )
 
-    @admin.display(description=_("confinement of the child"))
+    @admin.display(description=_("sandbox of the child process"))
     def shown_confinement(self, row: McpConnection) -> SafeString | str:
         return shown_held(row.profile) if row.profile is not None else _t("It runs no program on this machine.")
 
@@ -287,22 +278,22 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
         return row is not None and self.has_change_permission(request, row)
 
     def get_urls(self) -> list[URLPattern]:
-        page = path("<int:pk>/test/", self.admin_site.admin_view(self.test_view), name="connection_test")
-        return [page, *super().get_urls()]
+        view = self.admin_site.admin_view(partial(connection_test.page, self))
+        return [path("<int:pk>/test/", view, name="connection_test"), *super().get_urls()]
 
     @detail_action(description=_("Test"), icon="network_check", url_path="test-it", permissions=["write"])
     def test_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return redirect("admin:connection_test", pk=object_id)
 
-    @detail_action(description=_("List the tools again"), icon="refresh", url_path="refresh", permissions=["write"])
+    @detail_action(description=_("Refresh tools"), icon="refresh", url_path="refresh", permissions=["write"])
     def refresh_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         row, back = self._row_to_write(request, object_id)
         asked = self.confirmation(
             request,
-            title=_t("List the tools of %(name)s again?") % {"name": row.slug},
+            title=_t("Refresh the tools of %(name)s?") % {"name": row.slug},
             items=[(row.slug, row.title)],
-            explanation=_t("The hub asks the server for its lists. What is new or changed waits for a decision."),
-            button=_t("List again"),
+            explanation=_t("The hub requests the server's lists. New and changed definitions wait for a decision."),
+            button=_t("Refresh"),
             back=back,
         )
         if asked is not None:
@@ -320,10 +311,10 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
         row, back = self._row_to_write(request, object_id)
         asked = self.confirmation(
             request,
-            title=_t("Connect %(name)s anew?") % {"name": row.slug},
+            title=_t("Reconnect %(name)s?") % {"name": row.slug},
             items=[(row.slug, row.title)],
             explanation=_t(
-                "Calls under way end on the old connection, new ones take the new. A child is started anew."
+                "Running calls finish on the old connection; new calls use the new one. A child process is restarted."
             ),
             button=_t("Reconnect"),
             back=back,
@@ -331,7 +322,7 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
         if asked is not None:
             return asked
         bus.publish(bus.UPSTREAM_RECONNECT, row.slug)
-        messages.success(request, _t("Every process that uses %(name)s connects anew.") % {"name": row.slug})
+        messages.success(request, _t("Every process that uses %(name)s reconnects.") % {"name": row.slug})
         return redirect(back)
 
     @detail_action(description=_("Drain and disable"), icon="pause_circle", url_path="drain", permissions=["drain"])
@@ -343,8 +334,8 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
             title=_t("Drain and disable %(name)s?") % {"name": row.slug},
             items=[(row.slug, row.title)],
             explanation=_t(
-                "Its tools, resources and prompts (%(count)d served) are withdrawn. Running calls "
-                "finish, then the connection is closed. It can be enabled again."
+                "Its tools, resources and prompts (%(count)d enabled) disappear. Running calls finish, then "
+                "the connection is closed. You can enable it again."
             )
             % {"count": count},
             button=_t("Drain and disable"),
@@ -361,7 +352,7 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
             request,
             title=_t("Enable %(name)s?") % {"name": row.slug},
             items=[(row.slug, row.title)],
-            explanation=_t("Its approved tools, resources and prompts are served again."),
+            explanation=_t("Its approved tools, resources and prompts become available again."),
             button=_t("Enable"),
             back=back,
             reason=True,
@@ -388,11 +379,11 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
         row.enabled = enabled
         row.change_reason = request.POST.get("reason", "")
         row.save(update_fields=["enabled", "updated_at"])
-        done = _t("%(name)s is enabled.") if enabled else _t("%(name)s is disabled; calls under way end in their time.")
+        done = _t("%(name)s is enabled.") if enabled else _t("%(name)s is disabled; running calls finish.")
         messages.success(request, done % {"name": row.slug})
         return redirect(back)
 
-    @admin.action(description=_("List the tools of the selected connections again"), permissions=["write"])
+    @admin.action(description=_("Refresh the tools of the selected connections"), permissions=["write"])
     def refresh_selected(self, request: HttpRequest, queryset: QuerySet[McpConnection]) -> None:
         self._refresh(request, [row for row in queryset if may_write(request.user, row.transport)])
 
@@ -402,70 +393,34 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, BringActions, RecordedAd
         names = ", ".join(clipped(row.slug, 32) for row in rows)
         address = reverse("admin:tools_catalog_mcpupstreamtool_changelist")
         query = "&".join([f"connection__id__in={','.join(str(row.pk) for row in rows)}", *_WAITING])
-        link = format_html('<a class="hub-link" href="{}?{}">{}</a>', address, query, _t("What waits for a decision"))
-        message = _t("Asked for the tools of: %(names)s.") % {"names": names}
+        link = format_html('<a class="hub-link" href="{}?{}">{}</a>', address, query, _t("Pending decisions"))
+        message = _t("Requested the tools of: %(names)s.") % {"names": names}
         self.message_user(request, format_html("{} {}", message, link), messages.SUCCESS)
-
-    def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        row = get_object_or_404(McpConnection, pk=pk)
-        # Only what is saved is tested, and only by who may save it: a test runs what the row says.
-        if not self.has_change_permission(request, row):
-            raise PermissionDenied
-        steps: list[probe.Step] | None = None
-        if request.method == "POST":
-            steps = async_to_sync(probe.probe)(row.spec(), secret_for, settings.MCPHUB_VERSION, account=Accounts())
-        words = {
-            probe.ADDRESS: _t("The address may be reached"),
-            probe.CONNECT: _t("It answers and speaks MCP"),
-            probe.LIST: _t("It lists its tools"),
-        }
-        return TemplateResponse(
-            request,
-            "admin/hub/connection_test.html",
-            {
-                **self.admin_site.each_context(request),
-                "opts": self.opts,
-                "object": row,
-                "connection": row,
-                "title": _t("Test"),
-                "ran": steps is not None,
-                "steps": [
-                    {
-                        "words": words[step.kind],
-                        "mark": mark("good", _t("OK")) if step.is_good else mark("bad", _t("Failed")),
-                        "outcome": visible(step.outcome),
-                        "milliseconds": step.milliseconds,
-                    }
-                    for step in steps or []
-                ],
-                "back": reverse("admin:tools_catalog_mcpconnection_change", args=[pk]),
-            },
-        )
 
 
 def _pause(link: McpConnectionLink) -> SafeString | str:
-    """Say whether this process makes calls to it: after failures in a row it pauses, and then tries with one."""
+    """Return whether this process makes calls to it: after failures in a row it pauses, and then tries with one."""
     if link.paused_until is None:
         return ""
     failures = {"failures": link.failed_in_a_row}
     if link.paused_until > timezone.now():
         left = max(1, round((link.paused_until - timezone.now()).total_seconds()))
-        words = _t("Left alone for %(seconds)d s after %(failures)d failed calls in a row")
+        words = _t("Circuit open: retrying in %(seconds)d s (%(failures)d consecutive failures)")
         return mark("bad", words % {**failures, "seconds": left})
-    return mark("wait", _t("The next call is a trial, after %(failures)d failed calls in a row") % failures)
+    return mark("wait", _t("The next call is a trial (%(failures)d consecutive failures)") % failures)
 
 
 def _link_words(link: McpConnectionLink) -> str:
-    words = [_t("runs the one child of the hub")] if link.holds_lease else []
+    words = [_t("runs the hub's only child process")] if link.holds_lease else []
     words += [visible(link.error_message)] if link.error_message else []
     if link.server:
         words.append(visible(link.server, one_line=True))
     if link.protocol_version:
         words.append(f"MCP {link.protocol_version}")
     if link.latency_ms is not None:
-        words.append(_t("last answer after %(latency)d ms") % {"latency": round(link.latency_ms)})
+        words.append(_t("last response after %(latency)d ms") % {"latency": round(link.latency_ms)})
     words.append(
-        _t("%(calls)d calls, %(failures)d failed, connected again %(restarts)d times")
+        _t("%(calls)d calls, %(failures)d failed, %(restarts)d reconnects")
         % {"calls": link.calls, "failures": link.failures, "restarts": link.restarts}
     )
     return " · ".join(words)

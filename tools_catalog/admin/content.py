@@ -29,7 +29,7 @@ _REGISTERED = moment("created_at", _("registered"))
 
 class ContentAdmin(WorkspacePages, SwitchActions, RecordedAdmin):
     workspace_pages = ()
-    """What both have."""
+    """Common to both."""
 
     list_select_related = False  # no column follows a relation
     autocomplete_fields = ["groups"]
@@ -83,8 +83,8 @@ class McpResourceAdmin(ContentAdmin):
     search_help_text = _("URI, name, title or description")
     fieldsets = [
         (_("What clients see"), {"fields": ["uri", "name", "title", "description", "mime_type"]}),
-        (_("What they read"), {"fields": ["backend", "content", "upload", "function", "timeout_seconds"]}),
-        (_("Who may read it"), {"fields": ["enabled", "workspace", "groups"]}),
+        (_("Content"), {"fields": ["backend", "content", "upload", "function", "timeout_seconds"]}),
+        (_("Access"), {"fields": ["enabled", "workspace", "groups"]}),
         (
             _("More"),
             {"classes": ["collapse"], "fields": ["annotations", "completions", "icons", "meta", _REGISTERED, _CHANGED]},
@@ -102,12 +102,12 @@ class McpResourceAdmin(ContentAdmin):
         if enabled:
             return (
                 ngettext("Enable %(count)d resource?", "Enable %(count)d resources?", count),
-                _t("Clients see and can read them again within a quarter of a second."),
+                _t("Clients can see and read them again within 250 ms."),
                 ngettext("%(count)d resource enabled: %(names)s.", "%(count)d resources enabled: %(names)s.", count),
             )
         return (
             ngettext("Disable %(count)d resource?", "Disable %(count)d resources?", count),
-            _t("For clients they are no longer there. Enabling them again undoes this."),
+            _t("Clients no longer see them. You can enable them again."),
             ngettext("%(count)d resource disabled: %(names)s.", "%(count)d resources disabled: %(names)s.", count),
         )
 
@@ -122,8 +122,8 @@ class McpPromptAdmin(ContentAdmin):
     search_help_text = _("Name, title or description")
     fieldsets = [
         (_("What clients see"), {"fields": ["name", "title", "description", "arguments"]}),
-        (_("What they get"), {"fields": ["backend", "messages", "function", "timeout_seconds"]}),
-        (_("Who may get it"), {"fields": ["enabled", "workspace", "groups"]}),
+        (_("Content"), {"fields": ["backend", "messages", "function", "timeout_seconds"]}),
+        (_("Access"), {"fields": ["enabled", "workspace", "groups"]}),
         (_("More"), {"classes": ["collapse"], "fields": ["completions", "icons", "meta", _REGISTERED, _CHANGED]}),
         (_("This change"), {"fields": ["change_reason"]}),
     ]
@@ -139,11 +139,11 @@ class McpPromptAdmin(ContentAdmin):
         if enabled:
             return (
                 ngettext("Enable %(count)d prompt?", "Enable %(count)d prompts?", count),
-                _t("Clients see and can get them again within a quarter of a second."),
+                _t("Clients can see and use them again within 250 ms."),
                 ngettext("%(count)d prompt enabled: %(names)s.", "%(count)d prompts enabled: %(names)s.", count),
             )
         return (
             ngettext("Disable %(count)d prompt?", "Disable %(count)d prompts?", count),
-            _t("For clients they are no longer there. Enabling them again undoes this."),
+            _t("Clients no longer see them. You can enable them again."),
             ngettext("%(count)d prompt disabled: %(names)s.", "%(count)d prompts disabled: %(names)s.", count),
         )

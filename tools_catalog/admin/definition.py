@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sessions_app.kit.shown import clipped, pretty, visible
 from sessions_app.protocol.json import Json
-from tools_catalog.catalog.snapshot import definition_of
 from tools_catalog.models import McpToolDefinition
+from tools_catalog.models.ruled import definition_of
 
 
 def shown(tool: McpToolDefinition) -> dict[str, object] | None:
-    """Give what the template `admin/hub/definition.html` shows; None for a row that is not served."""
+    """Return the context of `admin/hub/definition.html`; None for an unavailable row."""
     try:
         definition = definition_of(tool)
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -32,7 +32,7 @@ def shown(tool: McpToolDefinition) -> dict[str, object] | None:
 
 
 def _type(schema: Json) -> str:
-    """Give a property's type in a word or two."""
+    """Return a property's type in a word or two."""
     if not isinstance(schema, dict):
         return "-"
     if "enum" in schema:

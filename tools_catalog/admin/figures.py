@@ -1,4 +1,4 @@
-"""The columns of lists that say how much a row is called: of tools, and of connections with all of their tools."""
+"""The call figure columns of lists: of tools, and of connections with all of their tools."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ else:
     _Base = object
 
 FIGURES = ("last_called", "calls", "failures", "latency")
-"""Columns that a list has for who may see calls; each row has its `recent` by then."""
+"""Columns of a list for people who may see calls; each row has its `recent` by then."""
 
 
 class FigureColumns(_Base):
-    """Of an admin page, whose list gives each row its `recent` and its name for the link."""
+    """For an admin page with `recent` and a link name on each row."""
 
     figures: Mapping[str, str] = {
         "figure_last_called": "last_called",
@@ -80,7 +80,7 @@ class FigureColumns(_Base):
 
 
 def of_connections(keys: list[int]) -> Mapping[int, usage.Recent]:
-    """Give how the calls of the last day went, of all tools of each of these connections."""
+    """Return how the calls of the last day went, of all tools of each of these connections."""
     names: dict[int, list[str]] = {key: [] for key in keys}
     offers = McpUpstreamTool.objects.filter(connection__in=keys, tool__isnull=False).order_by()
     for key, name in offers.values_list("connection", "tool__name"):
@@ -89,7 +89,7 @@ def of_connections(keys: list[int]) -> Mapping[int, usage.Recent]:
 
 
 def figure_of(figure: str, recent: usage.Recent) -> Figure | None:
-    """Give what a list sorts by; None stands last in both directions."""
+    """Return a list's sort key; None comes last in both directions."""
     match figure:
         case "calls":
             return (recent.calls,)

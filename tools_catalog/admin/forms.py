@@ -37,7 +37,7 @@ class ToolForm(_McpToolDefinitionBase):
         required=False,
         max_length=500,
         widget=UnfoldAdminTextInputWidget,
-        help_text=_("Kept with the version that this change makes."),
+        help_text=_("Stored with the version that this change creates."),
     )
 
     class Meta:
@@ -55,7 +55,7 @@ class ToolForm(_McpToolDefinitionBase):
 
     @staticmethod
     def _completed(data: QueryDict) -> QueryDict:
-        """Fill what was left empty with what the kind of tool knows."""
+        """Fill in blank fields from the kind of tool."""
         kind = KINDS.get(str(data.get("backend")))
         return data if kind is None else kind.completed_form(data)
 
@@ -67,7 +67,7 @@ class ToolForm(_McpToolDefinitionBase):
 
 
 class ContentForm(_ContentBase):
-    """What the forms of resources and prompts share: a function that is chosen, and that says the rest."""
+    """Common to the forms of resources and prompts: a chosen function that fills in the rest."""
 
     REGISTRY: ClassVar[Mapping[str, offered.Offered]] = {}
 
@@ -76,7 +76,7 @@ class ContentForm(_ContentBase):
         required=False,
         max_length=100,
         widget=UnfoldAdminTextInputWidget,
-        help_text=_("Kept with the history of the row."),
+        help_text=_("Stored in the row's history."),
     )
 
     def __init__(self, data: QueryDict | None = None, *args: Any, **kwargs: Any) -> None:
@@ -91,11 +91,11 @@ class ContentForm(_ContentBase):
                 required=False,
                 widget=UnfoldAdminSelectWidget,
                 choices=[("", "—"), *((name, name) for name in names)],
-                help_text=_("For Python. What is left empty above is taken from the function when the row is added."),
+                help_text=_("For Python. Blank fields above are filled in from the function when the row is added."),
             )
 
     def _completed(self, data: QueryDict) -> QueryDict:
-        """Fill what was left empty with what the chosen function says of itself."""
+        """Fill in blank fields from the chosen function."""
         function = self.REGISTRY.get(data.get("function", ""))
         if data.get("backend") != "python" or function is None:
             return data
@@ -125,7 +125,7 @@ class ResourceForm(ContentForm):
         label=_("File"),
         required=False,
         widget=UnfoldAdminFileFieldWidget,
-        help_text=_("Takes the place of the content: as text, or in base64, as the backend says."),
+        help_text=_("Replaces the content: as text or base64, depending on the backend."),
     )
 
     class Meta:
@@ -154,7 +154,7 @@ class ResourceForm(ContentForm):
                 try:
                     cleaned["content"] = raw.decode()
                 except UnicodeDecodeError:
-                    self.add_error("upload", _t("This file is no UTF-8 text. Choose the binary backend."))
+                    self.add_error("upload", _t("This file is not UTF-8 text. Choose the binary backend."))
         return cleaned
 
 
@@ -188,4 +188,4 @@ class SecretValueForm(_SecretBase):
         super().__init__(*args, **kwargs)
         if self.instance.pk:
             self.fields["value"].required = False
-            self.fields["value"].help_text = _("Write-only. Empty: the stored value stays.")
+            self.fields["value"].help_text = _("Write-only. Leave blank to keep the stored value.")

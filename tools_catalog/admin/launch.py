@@ -23,7 +23,7 @@ _CHANGED = moment("updated_at", _("changed"))
 
 
 def shown_held(profile: LaunchProfile) -> SafeString | str:
-    """Say what of a profile's confinement holds on this machine, and what is missing."""
+    """Return the parts of a profile's sandbox that hold on this machine, and the missing ones."""
     try:
         spec = profile.spec()
     except ValueError as error:
@@ -48,19 +48,16 @@ class LaunchProfileAdmin(RecordedAdmin):
     readonly_fields = ["shown_command", "shown_confinement", _CHANGED]
     fieldsets = [
         (None, {"fields": ["name", "command", "arguments", "environment", "directory", "shown_command"]}),
-        (
-            _("Confinement"),
-            {"fields": ["readable", "writable", "network", "user", "is_unconfined", "shown_confinement"]},
-        ),
+        (_("Sandbox"), {"fields": ["readable", "writable", "network", "user", "is_unconfined", "shown_confinement"]}),
         (
             _("Limits"),
             {"fields": ["instances", "memory_mb", "cpu_seconds", "open_files", "file_mb", "max_processes", _CHANGED]},
         ),
     ]
 
-    @admin.display(description=_("what is run"))
+    @admin.display(description=_("command"))
     def shown_command(self, row: LaunchProfile) -> SafeString | str:
-        """The exact words, whole: who approves a command must see all of it."""
+        """The exact command, whole: an approver must see all of it."""
         if not row.command or not isinstance(row.arguments, list):
             return "-"
         words = [visible(word, one_line=True) for word in (row.command, *row.arguments)]
@@ -70,9 +67,9 @@ class LaunchProfileAdmin(RecordedAdmin):
     def shown_confinement(self, row: LaunchProfile) -> SafeString | str:
         return shown_held(row) if row.pk else "-"
 
-    @admin.display(description=_("confinement"), ordering="is_unconfined")
+    @admin.display(description=_("sandbox"), ordering="is_unconfined")
     def shown_unconfined(self, row: LaunchProfile) -> SafeString:
-        return mark("bad", _t("Unconfined")) if row.is_unconfined else mark("good", _t("Confined"))
+        return mark("bad", _t("Not sandboxed")) if row.is_unconfined else mark("good", _t("Sandboxed"))
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: LaunchProfile | None = None

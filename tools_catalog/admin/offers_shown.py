@@ -1,6 +1,7 @@
-"""What a person must have seen before many offers are approved at once: each difference, its effects, who asks for it.
+"""The preview before a bulk approval of offers: each difference, its effects, and its permitted users.
 
-The page posts back the digest of each definition that it showed. What the upstream changed meanwhile is not approved.
+The page posts back the digest of each definition that it showed. Changes by the upstream in the meantime are not
+approved.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MOST_CHARACTERS = 4_000
 @dataclass(frozen=True, kw_only=True)
 class ShownOffer:
     key: object
-    """What the list that asks knows it by."""
+    """Its key in the requesting list."""
     field: str
     """The name under which its digest is posted."""
     digest: str
@@ -56,12 +57,12 @@ class ShownOffer:
 
 
 def shown(rows: Iterable[McpUpstreamTool], keys: Mapping[int, object] | None = None) -> list[ShownOffer]:
-    """Give what the page says of each; `keys` are those of the list that asks, where its rows are no offers."""
+    """Return the page's description of each; `keys` are those of the requesting list if its rows are not offers."""
     return [_shown(row, row.pk if keys is None else keys[row.pk]) for row in rows]
 
 
 def looked_at(request: HttpRequest, row: McpUpstreamTool) -> str:
-    """Give the digest that the page showed of an offer; empty where it was not asked there."""
+    """Return the digest that the page showed of an offer; empty where it was not asked there."""
     return request.POST.get(_field(row), "")
 
 
@@ -96,7 +97,7 @@ def _field(row: McpUpstreamTool) -> str:
 
 
 def _effects(kind: str, definition: Mapping[str, Json]) -> SafeString | str:
-    """Say what the upstream tells of a tool's effects; what it leaves out counts as MCP says, for the worst."""
+    """Return the upstream's hints about a tool's effects; missing ones count as MCP's default, the worst."""
     if kind != TOOL:
         return ""
     hinted = hints(definition)

@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -17,7 +17,6 @@ from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, moment, row_of
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import breakable, clipped, mono
-from tools_catalog.admin import imports as admin_imports
 from tools_catalog.admin.accounts import shown_accounts
 from tools_catalog.admin.switch import SwitchActions
 from tools_catalog.filters import tools_of
@@ -39,14 +38,13 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
     search_fields = ["slug", "title", "url"]
     search_help_text = _("Name, title or address")
     actions = ["enable_selected", "disable_selected"]
-    actions_detail = ["connect_account", "import_again", "show_tools"]
-    actions_list = ["import_new"]
+    actions_detail = ["connect_account", "show_tools"]
     readonly_fields = ["shown_count", "shown_accounts", _REGISTERED, _CHANGED]
     fieldsets = [
         (None, {"fields": ["slug", "title", "enabled"]}),
-        (_("How it is reached"), {"fields": ["url", "headers"]}),
+        (_("Address"), {"fields": ["url", "headers"]}),
         (
-            _("As whom the hub is there"),
+            _("Authentication"),
             {
                 "fields": [
                     "account",
@@ -60,7 +58,7 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
                 ]
             },
         ),
-        (_("What it is"), {"fields": ["kind", "version", "shown_count", _REGISTERED, _CHANGED]}),
+        (_("Description"), {"fields": ["kind", "version", "shown_count", _REGISTERED, _CHANGED]}),
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: HttpService | None = None) -> list[str] | tuple[str, ...]:
@@ -86,24 +84,6 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
         row = HttpService.objects.filter(pk=object_id, account__in=kinds).first() if object_id else None
         return row is not None and self.has_change_permission(request, row)
 
-    def get_urls(self) -> list[URLPattern]:
-        def view(request: HttpRequest) -> HttpResponse:
-            return admin_imports.import_view(self, request)
-
-        return [path("import/", self.admin_site.admin_view(view), name="service_import"), *super().get_urls()]
-
-    @detail_action(description=_("Import a description"), icon="upload_file", url_path="take", permissions=["import"])
-    def import_new(self, request: HttpRequest) -> HttpResponse:
-        return redirect("admin:service_import")
-
-    @detail_action(description=_("Import a description"), icon="upload_file", url_path="again", permissions=["import"])
-    def import_again(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        slug = row_of(self, request, object_id).slug
-        return redirect(f"{reverse('admin:service_import')}?service={slug}")
-
-    def has_import_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perms(admin_imports.NEEDED)
-
     @detail_action(description=_("Its tools"), icon="build", url_path="its-tools", permissions=["view"])
     def show_tools(self, request: HttpRequest, object_id: str) -> HttpResponse:
         slug = row_of(self, request, object_id).slug
@@ -113,11 +93,11 @@ class HttpServiceAdmin(SwitchActions, RecordedAdmin):
         if enabled:
             return (
                 ngettext("Enable %(count)d service?", "Enable %(count)d services?", count),
-                _t("Their tools are served again within a quarter of a second."),
+                _t("Their tools become available again within 250 ms."),
                 ngettext("%(count)d service enabled: %(names)s.", "%(count)d services enabled: %(names)s.", count),
             )
         return (
             ngettext("Disable %(count)d service?", "Disable %(count)d services?", count),
-            _t("None of their tools is served. Enabling them again undoes this."),
+            _t("None of their tools is available. You can enable them again."),
             ngettext("%(count)d service disabled: %(names)s.", "%(count)d services disabled: %(names)s.", count),
         )

@@ -1,4 +1,4 @@
-"""What switches rows on and off: a button in the list, and actions on the selected, after a question."""
+"""Switching rows on and off: a button in the list, and bulk actions with a confirmation."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class SwitchActions(_Pages):
     list_after_template = "admin/hub/switches.html"
 
     def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
-        """Give the question, what will happen, and what is said afterwards; with %(count)d and %(names)s."""
+        """Return the question, the effect, and the result message; with %(count)d and %(names)s."""
         raise NotImplementedError
 
     def switch_remarks(self, request: HttpRequest, rows: list[Any], enabled: bool) -> Mapping[object, str]:
-        """Give what whoever switches these rows should know of them first, by primary key."""
+        """Return warnings about switching these rows, by primary key."""
         return {}
 
     # In the list -------------------------------------------------------------------------------------
@@ -99,7 +99,9 @@ class SwitchActions(_Pages):
             if page is not None:
                 return page
         changed = rows.set_enabled(enabled, request.POST.get("reason", ""))
-        done = self.switch_words(enabled, changed)[2] if changed else _t("%(names)s was so already.")
+        done = (
+            self.switch_words(enabled, changed)[2] if changed else _t("Already in this state: %(names)s (unchanged).")
+        )
         self.message_user(request, done % {"count": changed, "names": clipped(row, 80)}, messages.SUCCESS)
         return redirect(f"{back}#switch-{row.pk}")
 
@@ -119,7 +121,11 @@ class SwitchActions(_Pages):
         total = queryset.count()
         question, explanation, _done = self.switch_words(enabled, count)
         if total > count:
-            unchanged = ngettext("%(count)d is so already.", "%(count)d are so already.", total - count)
+            unchanged = ngettext(
+                "%(count)d already in this state (unchanged).",
+                "%(count)d already in this state (unchanged).",
+                total - count,
+            )
             explanation = f"{explanation} {unchanged % {'count': total - count}}"
         back = request.get_full_path()
         page = self.confirmation(
@@ -142,8 +148,8 @@ class SwitchActions(_Pages):
         for row in queryset:
             was_changed = self.model._default_manager.filter(pk=row.pk).set_enabled(enabled, reason)
             changed += was_changed
-            rows.append((clipped(row, 80), done, "" if was_changed else _t("was so already")))
+            rows.append((clipped(row, 80), done, "" if was_changed else _t("unchanged")))
         words = self.switch_words(enabled, changed)[2]
         shown = ", ".join(name for name, _remark in names[:20]) or "-"
         self.message_user(request, words % {"count": changed, "names": shown}, messages.SUCCESS)
-        return self.outcomes_page(request, title=_t("What was done"), rows=rows, back=back)
+        return self.outcomes_page(request, title=_t("Result"), rows=rows, back=back)

@@ -1,4 +1,4 @@
-"""The columns of the list of tools: what each is, whether it may be called, and how much it is."""
+"""The columns of the list of tools: kind, availability, and usage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _APPROVAL = {
     "new": ("wait", _("Waiting")),
-    "changed": ("wait", _("Change waits")),
+    "changed": ("wait", _("Change pending")),
     "approved": ("good", _("Approved")),
     "rejected": ("off", _("Rejected")),
     "refused": ("bad", _("Refused")),
@@ -40,7 +40,7 @@ _APPROVAL = {
 
 
 def token_words(rows: McpToolDefinitionQuerySet) -> str:
-    """Say how large the list of these tools is to a model."""
+    """Return the size of the list of these tools for a model."""
     count = number_format(estimated_tokens(rows.characters()), use_l10n=True, force_grouping=True)
     return _t("about %(count)s tokens (estimated: characters / 4)") % {"count": count}
 
@@ -62,7 +62,7 @@ class ToolList(FigureColumns, SwitchActions):
         return {pk: each for pk, name in keys if (each := found.get(name, none)) is not None}
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Give the list with what other tables say of its rows, read for all of them at once."""
+        """Return the list with related data of other tables, read for all rows at once."""
         listed = super().get_changelist_instance(request)
         listed.result_list = rows = list(listed.result_list)
         recent = usage.recent([row.name for row in rows]) if usage.may_see(request.user) else {}
@@ -98,7 +98,7 @@ class ToolList(FigureColumns, SwitchActions):
 
     @admin.display(description=_("source"), ordering="backend")
     def source(self, tool: McpToolDefinition) -> SafeString:
-        """Say what is behind the tool: a function, a service, a connection."""
+        """Return the tool's backend: a function, a service, a connection."""
         kind = KINDS.get(tool.backend)
         behind = kind.source(tool.configuration) if kind is not None and isinstance(tool.configuration, dict) else ""
         return format_html(
@@ -120,12 +120,12 @@ class ToolList(FigureColumns, SwitchActions):
 
     @admin.display(description=_("approval"))
     def approval(self, tool: Any) -> SafeString | str:
-        """Say whether what the upstream offers now is what was approved; the hub's own tools need no approval."""
+        """Return whether the upstream's current offer is the approved one; the hub's own tools need no approval."""
         return mark(*_APPROVAL[tool.approval_state]) if tool.approval_state in _APPROVAL else "–"
 
 
 def called_by(found: usage.Callers) -> str:
-    """Say who called a tool in the last days."""
+    """Return the callers of a tool in recent days."""
     if not found.counted:
         return _t("Not called in the last %(days)d days.") % {"days": usage.DAYS}
     counted = [(clipped(each, 90), number_format(each.calls, force_grouping=True)) for each in found.counted]

@@ -33,7 +33,7 @@ from tools_catalog.admin.tool_list import ToolList
 from tools_catalog.admin.versions import VersionPages
 from tools_catalog.filters import TOOL_FILTERS
 from tools_catalog.kinds.registry import KINDS
-from tools_catalog.models import McpToolDefinition, Secret
+from tools_catalog.models import McpToolDefinition, Secret, reach
 
 if TYPE_CHECKING:
     from django.http import HttpResponse
@@ -42,7 +42,7 @@ _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
 
 
-_RUN = _("How it is run")
+_RUN = _("How it runs")
 
 
 def _own_fields() -> list[str]:
@@ -75,8 +75,8 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
         (_("What models read"), {"fields": ["name", "title", "description"]}),
         (_("Arguments and result"), {"fields": ["input_schema", "output_schema"]}),
         (_RUN, {"fields": ["backend", "configuration", "timeout_seconds", "task_support"]}),
-        (_("What it does"), {"fields": ["read_only", "destructive", "idempotent", "open_world", "retry_safe"]}),
-        (_("Who may call it"), {"fields": ["enabled", "workspace", "groups", "calls_per_minute"]}),
+        (_("Description"), {"fields": ["read_only", "destructive", "idempotent", "open_world", "retry_safe"]}),
+        (_("Access"), {"fields": ["enabled", "workspace", "groups", "calls_per_minute"]}),
         (_("More"), {"classes": ["collapse"], "fields": ["meta", "requirements", "version", _REGISTERED, _CHANGED]}),
         (_("This change"), {"fields": ["change_reason"]}),
     ]
@@ -114,6 +114,7 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
         return {
             "not_served": _not_served(tool),
             "aliases": tool.aliases.live(),
+            "covering": reach.covering(tool),
             "definition": definition.shown(tool),
             "unhidden": visible(words) if visible(words) != words else "",
         }
@@ -168,14 +169,14 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
         if enabled:
             return (
                 ngettext("Enable %(count)d tool?", "Enable %(count)d tools?", count),
-                _t("Clients see and can call these tools again within a quarter of a second."),
+                _t("Clients can see and call these tools again within 250 ms."),
                 ngettext("%(count)d tool enabled: %(names)s.", "%(count)d tools enabled: %(names)s.", count),
             )
         return (
             ngettext("Disable %(count)d tool?", "Disable %(count)d tools?", count),
             _t(
-                "Clients no longer see these tools, and calls to them are refused and recorded. Calls under way "
-                "finish. Enabling them again undoes this."
+                "Clients no longer see these tools, and calls to them are refused and recorded. Running "
+                "calls finish. You can enable them again."
             ),
             ngettext("%(count)d tool disabled: %(names)s.", "%(count)d tools disabled: %(names)s.", count),
         )

@@ -1,4 +1,4 @@
-"""The inbox of what upstreams offer: differences side by side, approved or rejected, one by one or many at once."""
+"""The inbox of upstream offers: differences side by side, approved or rejected, one by one or in bulk."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sessions_app.kit.admin.difference import difference
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import cell, clipped, mono, pretty, visible
 from tools_catalog.admin import offers_shown
+from tools_catalog.discovery import proposals
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.filters import OFFER_FILTERS
 from tools_catalog.guardrails.definitions import sentence
@@ -82,22 +83,24 @@ class McpUpstreamToolAdmin(RecordedAdmin):
         _("state"), lambda row: mark(STATE_MARKS[row.state], McpUpstreamTool.State(row.state).label), ordering="state"
     )
 
-    @admin.display(description=_("remark"))
+    @admin.display(description=_("note"))
     def listed_remark(self, row: McpUpstreamTool) -> SafeString:
         return cell(self.shown_remark(row))
 
-    @admin.display(description=_("remark"))
+    @admin.display(description=_("note"))
     def shown_remark(self, row: McpUpstreamTool) -> str:
         if row.state == "refused":
             return visible(row.refusal, one_line=True)
         if row.warnings:
-            return _t("Look closely: %(kinds)s") % {"kinds": sentence(row.warnings)}
+            return _t("Review carefully: %(kinds)s") % {"kinds": sentence(row.warnings)}
         if row.renamed_from:
-            return _t("was called %(name)s until now") % {"name": clipped(row.renamed_from, 80)}
+            return _t("formerly %(name)s") % {"name": clipped(row.renamed_from, 80)}
+        if remarks := proposals.remarks_of(row):
+            return visible("; ".join(remarks), one_line=True)[:1000]
         changed = sorted(discovery.overrides(row))
-        return _t("Written differently here: %(fields)s") % {"fields": ", ".join(changed)} if changed else "-"
+        return _t("Changed in the hub: %(fields)s") % {"fields": ", ".join(changed)} if changed else "-"
 
-    @admin.display(description=_("served as"))
+    @admin.display(description=_("available as"))
     def shown_served(self, row: McpUpstreamTool) -> SafeString | str:
         served = row.served
         if served is None:
@@ -167,14 +170,14 @@ class McpUpstreamToolAdmin(RecordedAdmin):
         if approves:
             title = ngettext("Approve %(count)d definition?", "Approve %(count)d definitions?", count)
             explanation = _t(
-                "Clients see them as the upstream describes them now, and can use them. What was written differently "
-                "here stays. Read the differences: descriptions are read by models."
+                "Clients will see and use them as the upstream describes them now. Edits made in the hub "
+                "stay. Read the differences: models read descriptions."
             )
         else:
             title = ngettext("Reject %(count)d definition?", "Reject %(count)d definitions?", count)
             explanation = _t(
-                "Rejected definitions are not served. A definition that the "
-                "upstream changes again waits for a decision again."
+                "Rejected definitions are not available. If the upstream changes one again, it waits for a "
+                "new decision."
             )
         page = self.confirmation(
             request,

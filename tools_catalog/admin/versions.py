@@ -63,8 +63,8 @@ class VersionPages(_Pages):
             title=_t("Restore version %(number)s?") % {"number": version.version},
             items=[(clipped(tool.name, 64), _t("now version %(number)s") % {"number": tool.version})],
             explanation=_t(
-                "The words and settings of that version become a new version, which clients see at once. "
-                "No version is lost, so this can be undone in the same way."
+                "Its texts and settings become a new version, which clients see immediately. No version is "
+                "lost, so you can undo this the same way."
             ),
             button=_t("Restore"),
             back=back,
@@ -92,7 +92,7 @@ class VersionPages(_Pages):
         return tool
 
     def _against(self, request: HttpRequest, tool: McpToolDefinition, version: McpToolVersion) -> McpToolVersion | None:
-        """Give the version to compare with: the one asked for, `current`, or the one before."""
+        """Return the version to compare with: the one asked for, `current`, or the one before."""
         asked = request.GET.get("against", "")
         if asked:
             number = tool.version if asked == "current" else asked

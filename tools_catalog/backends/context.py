@@ -1,14 +1,16 @@
-"""The context that authors of async tools work with: the parts of a call as one flat interface. See docs/tools.md."""
+"""The context of async tools: the parts of a call as one flat interface. See docs/integrate/tools.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Literal, NoReturn
 
 from pydantic import BaseModel
 
 from sessions_app import bus
 from sessions_app.protocol.errors import MissingClientCapability
+from sessions_app.workspaces import scope
 from tools_catalog.call.base import Json
 from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Elicited, Form, InputRequest, Root, Roots, Sample, Sampled, Url
@@ -16,8 +18,14 @@ from tools_catalog.call.input_requests import Elicited, Form, InputRequest, Root
 _LISTS: Final = {"tools": bus.TOOLS_CHANGED, "prompts": bus.PROMPTS_CHANGED, "resources": bus.RESOURCES_CHANGED}
 
 
+def reading_for(parts: ToolContext) -> AbstractContextManager[object]:
+    """Return a context in which tool functions read the rows visible to the caller."""
+    workspace = parts.call.caller_workspace
+    return nullcontext() if workspace is None else scope.acting_in(workspace)
+
+
 class Context:
-    """What an async tool may know of its call, and say before its result."""
+    """An async tool's access to its call, and its messages before the result."""
 
     __slots__ = ("_keys", "_parts")
 
@@ -47,12 +55,12 @@ class Context:
 
     @property
     def caller_scopes(self) -> frozenset[str]:
-        """What the caller's key allows, such as `audit:read`."""
+        """The scopes of the caller's key, such as `audit:read`."""
         return self._parts.call.caller_scopes
 
     @property
     def client_capabilities(self) -> Mapping[str, Json]:
-        """What the client declared that it can do."""
+        """The client's declared capabilities."""
         return self._parts.call.client_capabilities
 
     def require_capability(self, name: str) -> None:
@@ -61,11 +69,11 @@ class Context:
             raise MissingClientCapability({name: {}})
 
     def remaining_seconds(self) -> float:
-        """Give the time left until the call's deadline; never negative."""
+        """Return the time left until the call's deadline; never negative."""
         return self._parts.deadline.remaining_seconds()
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the client how far the call is. Silent when the client did not ask for progress."""
+        """Send the client the call's progress. Silent when the client did not ask for progress."""
         await self._parts.notifier.progress(progress, total, message)
 
     async def log(self, level: str, data: Json, logger: str | None = None) -> None:
@@ -77,9 +85,9 @@ class Context:
         await self._parts.notifier.close_stream()
 
     async def list_changed(self, kind: Literal["tools", "prompts", "resources"]) -> None:
-        """Tell every client that listens, of all callers, that a list reads differently now, although no row changed.
+        """Notify all listening clients, of all callers, that a list has changed although no row did.
 
-        Changes of rows are told without it. Clients fetch the list again, so tell them once for many changes.
+        Changes of rows are announced without it. Clients fetch the list again, so call it once for many changes.
         """
         await bus.announce(_LISTS[kind])
 
@@ -90,11 +98,11 @@ class Context:
     # Input of the client ----------------------------------------------------------------------------
 
     def can_ask(self, request: InputRequest) -> bool:
-        """Whether the client declared what it needs to be asked this."""
+        """Return whether the client declared the capability for this question."""
         return self._parts.input.can_ask(request)
 
     async def ask(self, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
-        """Ask the client, all at once; give the responses by the same keys. See docs/tools.md, Asking the client."""
+        """Ask the client, all at once; give the responses by the same keys. See docs/integrate/tools.md."""
         self._keys |= requests.keys()
         return await self._parts.input.ask(requests)
 
@@ -139,14 +147,14 @@ class Context:
         return found
 
     def elicitation_id(self, name: str = "") -> str:
-        """Give an id for an address that the person is to open: the same whenever this call runs again.
+        """Return an id for an address that the person is to open: the same whenever this call runs again.
 
-        `addresses.completed(id)` tells the client later that the person is done there.
+        `addresses.completed(id)` later notifies the client that the person is done there.
         """
         return self._parts.input.elicitation_id(name)
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client so while the call still runs. Silent where its revision has no such notification."""
+        """Notify the client while the call still runs. Silent where its revision has no such notification."""
         await self._parts.notifier.elicitation_complete(elicitation_id)
 
     def _address(self, message: str, url: str, elicitation_id: str | None) -> Url:

@@ -1,7 +1,7 @@
-"""Python functions that make what clients read: `@resource`, `@prompt`, `@completion`, and their registries.
+"""Python functions that produce content for clients: `@resource`, `@prompt`, `@completion`, and their registries.
 
-Like `@tool` functions they register when their module is imported, under `module:qualname`; a row may only
-name a registered one. Arguments arrive as text and become what the type hints say.
+Like `@tool` functions they register when their module is imported, under `module:qualname`; a row may only name a
+registered one. Arguments arrive as text and are converted by the type hints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from sessions_app import bus
 from sessions_app.protocol import errors, mcp_apps, schemas, uritemplate
-from tools_catalog.backends.context import Context
+from tools_catalog.backends.context import Context, reading_for
 from tools_catalog.backends.python import ToolError
 from tools_catalog.backends.signatures import Parameters, ToolDefinitionError, describe_parameters, description_of
 from tools_catalog.backends.threads import SyncContext, shared_threads
@@ -31,7 +31,7 @@ Completions = Mapping[str, "list[str] | Callable[..., Any]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """One registered function, with what the catalogue stores of it, by column."""
+    """One registered function, with its catalogue values by column."""
 
     reference: str
     function: Callable[..., Any]
@@ -41,7 +41,7 @@ class Offered:
     columns: dict[str, Json]
 
     async def call(self, values: Mapping[str, str], context: ToolContext) -> Any:
-        """Call the function with texts by name; give what it returned.
+        """Call the function with texts by name; return its result.
 
         Raises InvalidParams for values that its types refuse, ExecutionError for whatever it raised; a HubError
         and CancelledError pass through.
@@ -54,11 +54,12 @@ class Offered:
             raise errors.InvalidParams(self.accepts.explain(keywords).sentence)
         slot = self.parameters.context_parameter
         try:
-            if not self.is_async:
-                return await shared_threads().call(self.function, keywords, slot=slot, context=context)
-            if slot is not None:
-                keywords[slot] = Context(context)
-            return await self.function(**keywords)
+            with reading_for(context):
+                if not self.is_async:
+                    return await shared_threads().call(self.function, keywords, slot=slot, context=context)
+                if slot is not None:
+                    keywords[slot] = Context(context)
+                return await self.function(**keywords)
         except errors.HubError:
             raise
         except ToolError as exc:
@@ -96,8 +97,8 @@ def resource(
     """Register a function that gives the contents of `uri`, or of every URI of a template (RFC 6570).
 
     It takes the template's variables by name and gives text, bytes, `content.Resource`, a list with such, or any
-    value, which is sent as JSON; None where the URI names nothing. Raises `ToolDefinitionError` for a function
-    whose parameters do not fit.
+    value, which is sent as JSON; None where the URI names nothing. Raises `ToolDefinitionError` for a function with
+    unsuitable parameters.
     """
 
     def register(target: Function) -> Function:
@@ -170,7 +171,7 @@ def prompt(
 
 
 def completion(function: Function) -> Function:
-    """Register a function that completes a variable: of what is typed so far, `value`, it gives the texts that fit.
+    """Register a function that completes a variable: from the text so far, `value`, it returns the matching texts.
 
     The values of the other variables are given by name to parameters of their names, which need a default.
     """
@@ -184,12 +185,12 @@ def completion(function: Function) -> Function:
 
 
 def updated(uri: str) -> None:
-    """Tell who subscribed to `uri` that it reads differently now, although no row changed. Not from async code."""
+    """Notify subscribers of `uri` that its content has changed, although no row did. Not from async code."""
     bus.publish(bus.RESOURCE_UPDATED, uri)
 
 
 def _completions(entry: Offered, given: Completions | None) -> dict[str, Json]:
-    """What the row stores: the author's, and the values of parameters that have a closed list of them."""
+    """The row's values: the author's, and those of parameters with a closed list."""
     found: dict[str, Json] = {}
     for name, schema in entry.parameters.schema.get("properties", {}).items():
         if isinstance(schema.get("enum"), list):
@@ -239,7 +240,7 @@ def _reference(target: Callable[..., object]) -> str:
 
 
 def _typed(text: str, kind: object) -> Any:
-    """Give the value that the text writes; the text itself where it writes none, for the schema to refuse."""
+    """Return the value that the text writes; the text itself where it writes none, for the schema to refuse."""
     try:
         if kind == "integer":
             return int(text)

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from sessions_app.protocol import errors, mcp_apps
 from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.backends.context import Context as Context  # as tools import it
+from tools_catalog.backends.context import reading_for
 from tools_catalog.backends.signatures import (
     Parameters,
     Returned,
@@ -41,8 +42,9 @@ _MAX_REPORTED_PROBLEMS = 5
 
 
 class ToolError(Exception):
-    """Raise it in a tool to tell the model what went wrong and what to do next. The text is sent as it is;
-    of any other exception the model learns only the type."""
+    """Raise it in a tool to give the model the problem and the next step. The text is sent as it is; of any other
+    exception the model learns only the type.
+    """
 
 
 class UnknownFunction(LookupError):
@@ -121,13 +123,13 @@ def tool(
 ) -> Any:
     """Register a function as a tool and give it back unchanged.
 
-    The name defaults to the function's, the description to its docstring, the schemas to its type hints
-    (see docs/tools.md). `read_only` says that a call changes nothing anywhere; then `destructive` defaults to
-    False and `idempotent` to True, otherwise to True and False, which are MCP's own defaults.
-    `output_schema` may be a type. `task` says whether it may run as a task, `begins_task` that it says itself,
-    by `context.begin_task()`, when: see docs/tasks.md. `view` is the `ui://` address of the resource that shows its
-    results, `visible_to` who may call it: models, views, or both (see docs/views.md). Raises `ToolDefinitionError`
-    for a function that cannot be described.
+    The name defaults to the function's, the description to its docstring, the schemas to its type hints (see
+    docs/integrate/tools.md). `read_only` means that a call changes nothing anywhere; then `destructive` defaults to
+    False and `idempotent` to True, otherwise to True and False, which are MCP's own defaults. `output_schema` may be
+    a type. `task` is whether it may run as a task, `begins_task` that it decides itself, by `context.begin_task()`,
+    when: see docs/integrate/tasks.md. `view` is the `ui://` address of the resource that shows its results,
+    `visible_to` its permitted callers: models, views, or both (see docs/integrate/views.md). Raises
+    `ToolDefinitionError` for a function that cannot be described.
     """
 
     def register(target: Callable[..., object]) -> Callable[..., object]:
@@ -182,7 +184,7 @@ def discover(packs: Iterable[str] = ()) -> None:
 
 
 def find(reference: str) -> PythonTool:
-    """Give the tool registered under `reference`; raises `UnknownFunction`, and never imports anything."""
+    """Return the tool registered under `reference`; raises `UnknownFunction`, and never imports anything."""
     try:
         return registry[reference]
     except KeyError:
@@ -193,11 +195,11 @@ def find(reference: str) -> PythonTool:
 
 
 def definition(reference: str) -> dict[str, Json]:
-    """Give what the catalogue stores of a registered function.
+    """Return the catalogue values of a registered function.
 
-    Wire names for what clients see (name, title, description, inputSchema, outputSchema, annotations, _meta),
-    column names for what the hub keeps (read_only, destructive, idempotent, open_world, version,
-    timeout_seconds, backend, configuration). `outputSchema` and `_meta` are absent when there is none.
+    Wire names for members visible to clients (name, title, description, inputSchema, outputSchema, annotations,
+    _meta), column names for the hub's own (read_only, destructive, idempotent, open_world, version, timeout_seconds,
+    backend, configuration). `outputSchema` and `_meta` are absent when there is none.
     """
     entry = find(reference)
     described: dict[str, Json] = {
@@ -240,20 +242,21 @@ class PythonBackend:
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         """Call the function with arguments that were already checked against its input schema.
 
-        Raises `ArgumentsInvalid` for what only the function's types can refuse, `ExecutionError` for whatever
-        the function raised; a `HubError` and `CancelledError` pass through.
+        Raises `ArgumentsInvalid` for arguments that only the function's types can refuse, `ExecutionError` for any
+        exception of the function; a `HubError` and `CancelledError` pass through.
         """
         entry = self._tool
         keywords = _keywords(entry.parameters, arguments)
         slot = entry.parameters.context_parameter
         try:
-            if entry.is_async:
-                if slot is not None:
-                    keywords[slot] = Context(context)
-                value = await entry.function(**keywords)
-            else:
-                threads = self._threads or shared_threads()
-                value = await threads.call(entry.function, keywords, slot=slot, context=context)
+            with reading_for(context):
+                if entry.is_async:
+                    if slot is not None:
+                        keywords[slot] = Context(context)
+                    value = await entry.function(**keywords)
+                else:
+                    threads = self._threads or shared_threads()
+                    value = await threads.call(entry.function, keywords, slot=slot, context=context)
         except errors.HubError:
             raise
         except ToolError as exc:
@@ -276,7 +279,7 @@ class PythonBackend:
 def _with_view(
     reference: str, meta: dict[str, Json] | None, view: str, visible_to: list[str]
 ) -> dict[str, Json] | None:
-    """Give the `_meta` of a tool, with what it says of its view."""
+    """Return the `_meta` of a tool, including its view."""
     made = mcp_apps.with_view(meta or {}, view, visible_to)
     try:
         mcp_apps.check(made)

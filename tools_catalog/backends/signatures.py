@@ -1,7 +1,7 @@
-"""What a Python function says about itself, as JSON Schema: parameters, result, words of its docstring.
+"""A Python function's description of itself, as JSON Schema: parameters, result, texts of its docstring.
 
-Used once per tool, at import. A function that cannot be described is refused there, with a sentence that
-tells its author what to change, because a tool without a schema cannot be called safely.
+Used once per tool, at import. A function that cannot be described is refused there, with the change that its author
+needs to make, because a tool without a schema cannot be called safely.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """What a function's return annotation promises. `schema` None: content only, nothing to validate."""
+    """The promise of a function's return annotation. `schema` None: content only, nothing to validate."""
 
     schema: dict[str, Json] | None
     is_wrapped: bool
@@ -175,7 +175,7 @@ def describe_result(function: Callable[..., object], *, override: dict[str, Json
 
 
 def description_of(function: Callable[..., object]) -> str:
-    """Give the docstring without its Args section, whose lines describe the parameters instead."""
+    """Return the docstring without its Args section, whose lines describe the parameters instead."""
     kept: list[str] = []
     skipping = False
     for line in inspect.cleandoc(function.__doc__ or "").splitlines():
@@ -266,7 +266,7 @@ def _model(function: Callable[..., object], fields: dict[str, Any]) -> type[Base
 
 
 class _Schema(GenerateJsonSchema):
-    """Without the titles that pydantic derives from names, which tell a model nothing new."""
+    """Without the titles that pydantic derives from names, which are redundant for a model."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False
@@ -322,7 +322,7 @@ def _is_block(annotation: object) -> bool:
 
 
 def _is_plain(annotation: object) -> bool:
-    """Whether values of valid JSON are already values of `annotation`, so that pydantic has nothing to do."""
+    """Return whether values of valid JSON are already values of `annotation`, so that pydantic has nothing to do."""
     if get_origin(annotation) is Annotated:
         bare, *metadata = get_args(annotation)
         constraints: list[Any] = []

@@ -1,4 +1,4 @@
-"""What stands behind a resource, a prompt and a completion: something written, or a function.
+"""The source of a resource, a prompt and a completion: stored content, or a function.
 
 Shared by concurrent requests, so nothing of a request is kept. Failures are HubErrors.
 """
@@ -24,25 +24,25 @@ _VERBATIM = frozenset({"type", "mimeType", "data", "blob"})
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a prompt: a text or a content block, said by the user or by the assistant."""
+    """One message of a prompt: a text or a content block, of the user or the assistant."""
 
     content: str | ContentBlock
     role: Literal["user", "assistant"] = "user"
 
 
 class Contents(Protocol):
-    """Gives what `resources/read` answers."""
+    """Returns the answer of `resources/read`."""
 
     is_static: bool
-    """The row alone decides what is read, whoever asks and whenever."""
+    """The row alone decides the content, for every caller at any time."""
 
     async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
-        """Give the result; no contents where the URI names nothing. `context` may be None where `is_static`."""
+        """Return the result; no contents where the URI names nothing. `context` may be None where `is_static`."""
         ...
 
 
 class Messages(Protocol):
-    """Gives what `prompts/get` answers."""
+    """Returns the answer of `prompts/get`."""
 
     is_static: bool
 
@@ -188,7 +188,7 @@ def _message(value: object) -> dict[str, Json]:
 
 
 def _filled(text: str, given: Mapping[str, str]) -> str:
-    """Put values into a text, once: what a value says is not read again."""
+    """Insert values into a text, once: the text of a value is not read again."""
     return _FIELD.sub(lambda field: given.get(field[1], field[0]), text)
 
 

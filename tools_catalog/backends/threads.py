@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Event
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -132,7 +133,7 @@ class SyncContext:
         self._in_loop(self._context.close_stream)
 
     def abandon(self) -> None:
-        """Say that the call is over for its caller; from now on the context raises `Cancelled`."""
+        """End the call for its caller; from now on the context raises `Cancelled`."""
         self._abandoned.set()
 
     def _answered(self, make: Callable[[], Awaitable[Value]]) -> Value:
@@ -208,7 +209,7 @@ class ToolThreads:
         return value
 
     def close(self) -> None:
-        """Take no more work and drop what waits; running calls end by themselves."""
+        """Accept no more work and drop waiting calls; running ones end by themselves."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _leave(self, loop: asyncio.AbstractEventLoop, caller: str) -> None:
@@ -220,13 +221,24 @@ class ToolThreads:
 
 
 def shared_threads() -> ToolThreads:
-    """Give the process's own pool, made at first use with `MCPHUB_TOOL_THREADS` threads."""
+    """Return the process's own pool, made at first use with `MCPHUB_TOOL_THREADS` threads."""
     global _shared
     if _shared is None:
         from django.conf import settings
 
         _shared = ToolThreads(settings.MCPHUB_TOOL_THREADS)
     return _shared
+
+
+@contextmanager
+def replaced_by(threads: ToolThreads) -> Iterator[None]:
+    """Let these be the process's own pool: for tests, whose rows are on a connection of one thread."""
+    global _shared
+    before, _shared = _shared, threads
+    try:
+        yield
+    finally:
+        _shared = before
 
 
 _shared: ToolThreads | None = None

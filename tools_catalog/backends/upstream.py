@@ -29,7 +29,7 @@ class UpstreamConfiguration:
     digest: str
     schema_digest: str
     read_only_hint: bool = False
-    """What the upstream says. Shown to clients; the audit goes by the operator's own mark only."""
+    """The upstream's value. Shown to clients; the audit goes by the operator's own mark only."""
     begins_task: bool = False
     """The upstream decides which of its calls become tasks."""
 
@@ -65,7 +65,7 @@ class UpstreamBackend:
 
     @property
     def begins_task(self) -> bool:
-        """Whether the upstream says when a call becomes a task."""
+        """Whether the upstream decides when a call becomes a task."""
         return self._configuration.begins_task
 
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
@@ -91,7 +91,7 @@ class RelayedResult(ToolResult):
 
 
 def result_of(raw: dict[str, Json], connection: str) -> ToolResult:
-    """Give a CallToolResult of any revision as ours, with the URIs that the hub has for the connection's views.
+    """Return a CallToolResult of any revision as ours, with the URIs that the hub has for the connection's views.
 
     Raises UpstreamError for another kind of result.
     """

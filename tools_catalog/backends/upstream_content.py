@@ -1,4 +1,4 @@
-"""What is read beside tools, of another MCP server: its resources, its prompts, and how it completes what is typed."""
+"""Content of another MCP server beside tools: its resources, its prompts, and its completions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class UpstreamMessages:
 
 
 class UpstreamCompletion:
-    """What the upstream offers for one argument of its prompt, or one variable of its template."""
+    """The upstream's completions for one argument of its prompt, or one variable of its template."""
 
     is_static = False
 

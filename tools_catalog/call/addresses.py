@@ -1,7 +1,7 @@
-"""Addresses that a person is asked to open: their ids, and how the client hears that the person is done there.
+"""Addresses for a person to open: their IDs, and the notification that the person is done.
 
-An id (MCP 2025-11-25, Elicitation: `elicitationId`) is sealed for the session that is asked, so that any process knows
-from the id alone whom to tell, and nobody else is told. Nothing is stored.
+An ID (MCP 2025-11-25, Elicitation: `elicitationId`) is sealed for the session of the question, so that any process
+can derive the recipient from the ID alone, and nobody else is notified. Nothing is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NONCE_BYTES = 12
 
 
 def completed(elicitation_id: str) -> None:
-    """Tell the client that was asked to open an address that the person is done there. Not from async code.
+    """Notify the client of an address that the person is done there. Not from async code.
 
     For the page behind the address. Does nothing where the client's revision has no such news; raises ValueError for
     an id that no `context.elicitation_id()` gave.
@@ -39,14 +39,14 @@ def news(elicitation_id: str) -> bytes:
 
 
 def seal(session_id: str, call_id: str, name: str) -> str:
-    """Give the id of a question: the same whenever the same call asks under the same name."""
+    """Return the id of a question: the same whenever the same call asks under the same name."""
     key = _key()
     nonce = hmac.digest(key, f"{session_id} {call_id} {name}".encode(), hashlib.sha256)[:_NONCE_BYTES]
     return urlsafe_b64encode(nonce + AESGCM(key).encrypt(nonce, session_id.encode(), None)).rstrip(b"=").decode()
 
 
 def session_of(elicitation_id: str) -> str:
-    """Give the session that an id is sealed for; empty for a client that is told no such news. Raises ValueError."""
+    """Return the session that an ID is sealed for; empty for a client without such notifications. Raises ValueError."""
     try:
         raw = urlsafe_b64decode(elicitation_id.encode("ascii") + b"=" * (-len(elicitation_id) % 4))
         return AESGCM(_key()).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], None).decode()

@@ -1,7 +1,7 @@
-"""The one seam between a call and what carries it out: arguments and a context in, a result or a failure out.
+"""The one seam between a call and its backend: arguments and a context in, a result or a failure out.
 
-What runs a tool (Python, HTTP, an upstream) lives beside this module; who may call, in which version and
-under which limits is decided above it. Imports the protocol core only.
+The backends (Python, HTTP, an upstream) are beside this module; permissions, versions and limits are decided above
+it. Imports the protocol core only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Absent(Enum):
-    """The type of `NOTHING`. JSON's null is a value, so `None` cannot say that there is none."""
+    """The type of `NOTHING`. JSON's null is a value, so `None` cannot mean absence."""
 
     NOTHING = "nothing"
 
@@ -27,7 +27,7 @@ NOTHING: Final = Absent.NOTHING
 
 @dataclass(slots=True, kw_only=True)
 class ToolResult:
-    """What a tool answered: content blocks for the model and, optionally, one JSON value for programs."""
+    """A tool's answer: content blocks for the model and, optionally, one JSON value for programs."""
 
     content: list[dict[str, Json]]
     structured: Json | Absent = NOTHING
@@ -35,7 +35,7 @@ class ToolResult:
     meta: dict[str, Json] | None = None
 
     def wire(self) -> dict[str, Json]:
-        """Give the `CallToolResult` of the newest revision (MCP 2026-07-28, Tools §Tool Result).
+        """Return the `CallToolResult` of the newest revision (MCP 2026-07-28, Tools §Tool Result).
 
         Older revisions lose members on the way out; that is the transport's work, not the result's.
         """
@@ -57,5 +57,5 @@ class Backend(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release what the backend holds alone. Shared clients and threads stay."""
+        """Release the backend's own resources. Shared clients and threads stay."""
         ...

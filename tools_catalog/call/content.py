@@ -29,7 +29,7 @@ class ContentBlock:
     __slots__ = ()
 
     def wire(self) -> dict[str, Json]:
-        """Give the block as MCP writes it."""
+        """Return the block as MCP writes it."""
         raise NotImplementedError
 
 
@@ -111,11 +111,11 @@ def binary_block(kind: str, data: bytes, mime_type: str) -> dict[str, Json]:
 
 
 def result_from(value: object, *, has_schema: bool, is_wrapped: bool) -> ToolResult:
-    """Turn what a function returned into a result.
+    """Convert a function's return value into a result.
 
-    With an output schema the value is always data: the JSON goes into `structured` and, as text, into the
-    content. Without one, text and content blocks are content alone; other values are data, and a value that
-    is not an object is wrapped as `{"result": value}`. Raises `ResultInvalid` for what JSON cannot say.
+    With an output schema the value is always data: the JSON goes into `structured` and, as text, into the content.
+    Without one, text and content blocks are content alone; other values are data, and a value that is not an object
+    is wrapped as `{"result": value}`. Raises `ResultInvalid` for values that JSON cannot express.
     """
     if isinstance(value, ToolResult):
         return value
@@ -133,7 +133,7 @@ def result_from(value: object, *, has_schema: bool, is_wrapped: bool) -> ToolRes
 
 
 def dump(value: Json) -> str:
-    """Give compact JSON text. Raises `ResultInvalid` for NaN, infinities and lone surrogates."""
+    """Return compact JSON text. Raises `ResultInvalid` for NaN, infinities and lone surrogates."""
     try:
         encoded = json.dumps(value)
     except (TypeError, ValueError, errors.ProtocolError) as exc:
@@ -142,7 +142,7 @@ def dump(value: Json) -> str:
 
 
 def as_block(value: object) -> dict[str, Json] | None:
-    """Give a text or a content block as MCP writes it, or None for what is neither."""
+    """Return a text or a content block in MCP's form, or None for anything else."""
     return text_block(value) if isinstance(value, str) else _block(value)
 
 
@@ -172,7 +172,9 @@ def _block(value: object) -> dict[str, Json] | None:
 
 
 def jsonable(value: object) -> Json:
-    """Turn models, dataclasses, dates and the like into JSON. Raises `ResultInvalid` for what JSON cannot say."""
+    """Turn models, dataclasses, dates and the like into JSON. Raises `ResultInvalid` for values that JSON cannot
+    express.
+    """
     if type(value) in (str, int, bool, float, type(None)):
         return value
     try:

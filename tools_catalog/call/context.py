@@ -1,4 +1,4 @@
-"""What a backend is given of its call, in parts, and the parts of a call that has none of something.
+"""A backend's view of its call, in parts, and null parts for calls without a feature.
 
 Each kind of call makes those parts that it has: one under way here (`invocations.call.context`), one that another
 process of the hub passed on, one that waits for its client (both in `upstream`). Authors of tools see
@@ -7,26 +7,29 @@ process of the hub passed on, one that waits for its client (both in `upstream`)
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from sessions_app.protocol.errors import AskFailed
 
 if TYPE_CHECKING:
+    from sessions_app.workspaces.scope import Scope
     from tools_catalog.call.base import Json
     from tools_catalog.call.input_requests import InputRequest, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallInfo:
-    """Who calls what, and what the client said about itself."""
+    """The caller and the tool, and the client's description of itself."""
 
     invocation_id: str
     tool_name: str
     caller_label: str
     caller_principal: str
     caller_scopes: frozenset[str] = frozenset()
+    caller_workspace: Scope | None = None
+    """The one that the caller came by; the hub's own functions read the rows of that one alone."""
     client_capabilities: Mapping[str, Json]
     meta: Mapping[str, Json] | None = None
     """The request's own `_meta`, as it came; None where there is none."""
@@ -36,7 +39,7 @@ class CallInfo:
 
 class Deadline(Protocol):
     def remaining_seconds(self) -> float:
-        """Give the time left until the call's deadline; never negative, infinite where there is none."""
+        """Return the time left until the call's deadline; never negative, infinite where there is none."""
         ...
 
 
@@ -44,7 +47,7 @@ class Notifier(Protocol):
     """Notifications to the client of the call. Each method is silent where the client did not ask for it."""
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> Awaitable[None]:
-        """Tell the client how far the call is."""
+        """Send the client the call's progress."""
         ...
 
     def log(self, level: str, data: Json, logger: str | None = None) -> Awaitable[None]:
@@ -52,7 +55,7 @@ class Notifier(Protocol):
         ...
 
     def elicitation_complete(self, elicitation_id: str) -> Awaitable[None]:
-        """Tell the client, while the call still runs, that the person is done at an address of this call."""
+        """Notify the client, while the call still runs, that the person is done at an address of this call."""
         ...
 
     def close_stream(self) -> Awaitable[None]:
@@ -64,7 +67,7 @@ class ClientInput(Protocol):
     """Input from the client of the call: elicitation, sampling, roots."""
 
     def can_ask(self, request: InputRequest) -> bool:
-        """Whether the client declared what this request needs."""
+        """Return whether the client declared the capability for this request."""
         ...
 
     def ask(self, requests: Mapping[str, InputRequest]) -> Awaitable[dict[str, Any]]:
@@ -79,16 +82,16 @@ class ClientInput(Protocol):
     def require(self, addresses: Mapping[str, Url]) -> Awaitable[NoReturn]:
         """End the call, which cannot be made before a person has opened these addresses.
 
-        A client of 2025-11-25 gets the error -32042 with the addresses and sends the request again; a stateless one is
-        asked to open them and learns, in its next round, that the person is not done. Raises accordingly
-        `errors.UrlElicitationRequired`, or what `ask` raises and `errors.AskFailed`.
+        A client of 2025-11-25 gets the error -32042 with the addresses and sends the request again; a stateless one
+        is asked to open them and learns, in its next round, that the person is not done. Raises accordingly
+        `errors.UrlElicitationRequired`, or the errors of `ask` and `errors.AskFailed`.
         """
         ...
 
     def elicitation_id(self, name: str = "") -> str:
-        """Give an id for an address that the person is to open: the same whenever this call runs again.
+        """Return an id for an address that the person is to open: the same whenever this call runs again.
 
-        `addresses.completed(id)` tells the client later that the person is done there.
+        `addresses.completed(id)` later notifies the client that the person is done there.
         """
         ...
 
@@ -132,6 +135,14 @@ class TaskControl(Protocol):
         ...
 
 
+class Permissions(Protocol):
+    """What the caller of this call may call now."""
+
+    def of(self, tools: Sequence[Any]) -> Awaitable[list[dict[str, Json]]]:
+        """Return for each of these tools of the catalogue whether the caller may call it now, and why not."""
+        ...
+
+
 class ToolContext(Protocol):
     """The parts of one call."""
 
@@ -153,6 +164,9 @@ class ToolContext(Protocol):
     @property
     def task(self) -> TaskControl: ...
 
+    @property
+    def permissions(self) -> Permissions: ...
+
 
 class NoDeadline:
     def remaining_seconds(self) -> float:
@@ -160,7 +174,7 @@ class NoDeadline:
 
 
 class NullNotifier:
-    """Of a call whose client hears nothing before the result."""
+    """For a call whose client receives nothing before the result."""
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         pass
@@ -176,7 +190,7 @@ class NullNotifier:
 
 
 class NoClientInput:
-    """Of a call whose client cannot be asked anything."""
+    """For a call whose client cannot be asked anything."""
 
     elicitation_seed = ("", "")
 
@@ -205,7 +219,7 @@ class NoSuspension:
 
 
 class NoTask:
-    """Of a call whose client cannot follow a task."""
+    """For a call whose client cannot follow a task."""
 
     is_possible = False
     has_begun = False
@@ -214,16 +228,24 @@ class NoTask:
         pass
 
 
+class NoPermissions:
+    """For a call outside of the catalogue."""
+
+    async def of(self, tools: Sequence[Any]) -> list[dict[str, Json]]:
+        return [{"verdict": "no"} for _ in tools]
+
+
 NO_DEADLINE: Final = NoDeadline()
 NULL_NOTIFIER: Final = NullNotifier()
 NO_CLIENT_INPUT: Final = NoClientInput()
 NO_SUSPENSION: Final = NoSuspension()
 NO_TASK: Final = NoTask()
+NO_PERMISSIONS: Final = NoPermissions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContextParts:
-    """A ToolContext put together from parts; what is not given is not there."""
+    """A ToolContext composed of parts; missing ones are absent."""
 
     call: CallInfo
     deadline: Deadline = NO_DEADLINE
@@ -231,3 +253,4 @@ class ToolContextParts:
     input: ClientInput = NO_CLIENT_INPUT
     suspension: Suspension = NO_SUSPENSION
     task: TaskControl = NO_TASK
+    permissions: Permissions = NO_PERMISSIONS

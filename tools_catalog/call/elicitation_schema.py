@@ -21,7 +21,7 @@ _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 
 
 def flat_schema(schema: Mapping[str, Json] | type[BaseModel]) -> dict[str, Json]:
-    """Give the schema of a form, from itself or from a pydantic model; raise ValueError for what is no form."""
+    """Return the schema of a form, from itself or from a pydantic model; raise ValueError if it is not a form."""
     given = dict(schema) if isinstance(schema, Mapping) else _of_model(schema)
     if given.get("type") != "object" or not isinstance(given.get("properties"), dict):
         raise ValueError('The schema of a form is {"type": "object", "properties": {…}}.')

@@ -20,12 +20,12 @@ from tools_catalog.call.elicitation_schema import flat_schema
 
 
 class InvalidInputResponse(ValueError):
-    """The client's response does not fit the request. The sentence says why."""
+    """The client's response does not fit the request. The sentence is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elicited:
-    """What the person did with a form or an address. `content` is empty unless `action` is `accept`."""
+    """The person's answer to a form or an address. `content` is empty unless `action` is `accept`."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Json] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Elicited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """What the client's model said. `content` holds content blocks of MCP, also where the client sent one alone."""
+    """The output of the client's model. `content` holds content blocks of MCP, also where the client sent one alone."""
 
     content: list[dict[str, Json]]
     model: str
@@ -71,7 +71,7 @@ class InputRequest:
         raise NotImplementedError
 
     def is_possible(self, capabilities: Mapping[str, Json], revision: Revision) -> bool:
-        """Whether a client with these capabilities, in this revision, may be asked."""
+        """Return whether a client with these capabilities, in this revision, may be asked."""
         raise NotImplementedError
 
     def params(self, revision: Revision) -> dict[str, Json]:
@@ -134,8 +134,8 @@ class Form(InputRequest):
 class Url(InputRequest):
     """An address for the person to open: `elicitation/create` in URL mode.
 
-    `accept` says that the person agreed to open it, not that anything happened there. Whoever serves the address must
-    make sure that the person who opens it is the one who called. Raises ValueError for no http(s) address.
+    `accept` means that the person agreed to open it, not that anything happened there. The server at the address must
+    verify that the person who opens it is the one who called. Raises ValueError for no http(s) address.
     """
 
     method = "elicitation/create"

@@ -1,4 +1,4 @@
-"""What one process says to a session whose stream another one holds: encrypted while it stands in the change bus."""
+"""Messages of one process to a session whose stream another one holds: encrypted in the change bus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tools_catalog import secrets
 
 
 def publish(subject: str, session_id: str, message: str) -> None:
-    """Say it to every process. `subject`: SESSION_MESSAGE or SESSION_ANSWER. Not from async code."""
+    """Publish it to every process. `subject`: SESSION_MESSAGE or SESSION_ANSWER. Not from async code."""
     bus.publish(subject, _payload(session_id, message))
 
 
@@ -17,7 +17,7 @@ async def announce(subject: str, session_id: str, message: str) -> None:
 
 
 def read(payload: str) -> tuple[str, str]:
-    """Give session and message; raise SecretError for what no process of this hub said."""
+    """Return session and message; raise SecretError for a message from outside this hub."""
     session_id, _, token = payload.partition(" ")
     return session_id, secrets.decrypt(token, aad=_bound(session_id))
 

@@ -39,7 +39,7 @@ Groups: TypeAlias = Literal["all"] | frozenset[int]
 
 
 class Audience(Protocol):
-    """What of a caller decides which entries it sees."""
+    """A caller's attributes that decide the visible entries."""
 
     @property
     def principal(self) -> str: ...
@@ -66,7 +66,7 @@ class Entry(Protocol):
     def groups(self) -> frozenset[int]: ...
     @property
     def sight(self) -> Sight | None:
-        """To whom its upstream shows it, where that depends on who asks."""
+        """The callers that its upstream shows it to, if that depends on the user."""
         ...
 
     @property
@@ -89,14 +89,14 @@ def is_visible(entry: Entry, caller: Audience) -> bool:
 
 
 def estimated_tokens(characters: int) -> int:
-    """Give about how many tokens so many characters of JSON are. Tokenizers differ; four each is a rule of thumb."""
+    """Return about how many tokens so many characters of JSON are. Tokenizers differ; four each is a rule of thumb."""
     return -(-characters // _CHARACTERS_OF_A_TOKEN)
 
 
 class Listing:
     """One list at one moment. `entries` are by position, a text that is the entry's own and orders the list.
 
-    `scope` tells lists of the same member apart.
+    `scope` distinguishes lists of the same member.
     """
 
     def __init__(
@@ -137,11 +137,11 @@ class Listing:
 
     @cached_property
     def _sighted(self) -> dict[str, Sight]:
-        """To whom upstreams show those whose lists depend on who asks."""
+        """The visible entries of upstreams with lists that depend on the user."""
         return {position: entry.sight for position, entry in self._entries.items() if entry.sight is not None}
 
     def _hidden_from(self, caller: Audience) -> frozenset[str]:
-        """Give the positions of what rules, or upstreams, hide from the caller."""
+        """Return the positions hidden from the caller by rules or upstreams."""
         return frozenset(at for at, tool in self._governed.items() if tool.hidden_by(caller) is not None).union(
             (at for at, sight in self._sighted.items() if sight.hides(caller.principal)),
             *(theirs for workspace, theirs in self._owned.items() if not workspace.has(caller)),
@@ -149,7 +149,7 @@ class Listing:
 
     @cached_property
     def _owned(self) -> dict[Workspace, frozenset[str]]:
-        """The positions of what belongs to workspaces, by workspace."""
+        """The positions of entries owned by workspaces, by workspace."""
         found: dict[Workspace, set[str]] = {}
         for position, entry in self._entries.items():
             if entry.workspace is not None:
@@ -167,7 +167,7 @@ class Listing:
         return not self._restricting and not self._varies and not self._hides
 
     def page(self, caller: Audience, version: str, tail: bytes = b"", cursor: object = None) -> bytes:
-        """Give a list's result as bytes, in the form of the protocol `version`: the first page, or that of `cursor`.
+        """Return a list's result as bytes, in the form of the protocol `version`: the first page, or that of `cursor`.
 
         `tail` holds further members of the result, already encoded and beginning with a comma. Raises
         InvalidParams for a cursor that is not of this list.

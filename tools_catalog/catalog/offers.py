@@ -19,6 +19,7 @@ from sessions_app.workspaces.belonging import Workspace, owner_of
 from sessions_app.workspaces.models import read_workspaces
 from tools_catalog.backends import sources
 from tools_catalog.backends.upstream_content import Source, UpstreamCompletion, UpstreamContents, UpstreamMessages
+from tools_catalog.catalog.additions import read_prompts, read_resources
 from tools_catalog.catalog.listing import Audience, Listing, is_visible
 from tools_catalog.catalog.selection import Alias
 from tools_catalog.models.shown import read_sights
@@ -56,6 +57,15 @@ class OfferedResource:
     """The upstream that it is read at."""
     sight: Sight | None = None
     workspace: Workspace | None = None
+    is_listed: bool = True
+    """Whether lists include it. A read finds it either way."""
+    part_of: str = ""
+    """The URI of the resource that toolsets choose it with; empty: its own."""
+    toolsets: frozenset[str] = frozenset()
+    """Toolsets with a choice of their own that have it, besides those that choose it."""
+
+    def is_chosen(self, choice: Callable[[str], bool], toolset: str) -> bool:
+        return toolset in self.toolsets or choice(self.part_of or self.uri)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +81,8 @@ class Prompt:
     connection: str | None = None
     sight: Sight | None = None
     workspace: Workspace | None = None
+    toolsets: frozenset[str] = frozenset()
+    """Toolsets with a choice of their own that have it, besides those that choose it."""
 
 
 class Resources:
@@ -81,12 +93,13 @@ class Resources:
         self._all = {resource.uri: resource for resource in resources}
         self.has_upstreams = any(isinstance(one.contents, UpstreamContents) for one in self._all.values())
         self.states = {
-            uri: (one.digest, one.enabled, one.groups, one.sight, one.workspace) for uri, one in self._all.items()
+            uri: (one.digest, one.enabled, one.groups, one.sight, one.workspace, one.toolsets)
+            for uri, one in self._all.items()
         }
-        """What a list of them depends on."""
+        """The facts that a list of them depends on."""
         self.listing = Listing(
             "resources",
-            {uri: one for uri, one in self._all.items() if one.template is None},
+            {uri: one for uri, one in self._all.items() if one.template is None and one.is_listed},
             shapes.resource_for,
             scope,
         )
@@ -96,11 +109,15 @@ class Resources:
         self._templates = sorted(templates.values(), key=_by_say)
 
     def chosen(self, choice: Callable[[str], bool], scope: str) -> Resources:
-        """Give those whose URI, or template, is of a choice."""
-        return Resources((one for uri, one in self._all.items() if choice(uri)), scope)
+        """Return those with a URI, or template, in a choice of a toolset."""
+        return Resources((one for one in self._all.values() if one.is_chosen(choice, scope)), scope)
+
+    def entries(self) -> Iterable[OfferedResource]:
+        """Return all, for any caller: also disabled ones."""
+        return self._all.values()
 
     def find(self, uri: str, caller: Audience) -> tuple[OfferedResource, dict[str, str]] | None:
-        """Give what a URI names, with the values of its template's variables; None also for hidden ones."""
+        """Return the resource of a URI, with the values of its template's variables; None also for hidden ones."""
         exact = self._all.get(uri)
         if exact is not None and exact.template is None:
             return (exact, {}) if exact.enabled and is_visible(exact, caller) else None
@@ -113,7 +130,9 @@ class Resources:
         return None
 
     def upstream_of(self, uri: str) -> str | None:
-        """Give the name of the connection whose resource the URI names, whoever may see it; None for our own."""
+        """Return the name of the connection with the resource of the URI, regardless of visibility; None for the
+        hub's own.
+        """
         found = self._all.get(uri)
         if found is None or found.template is not None:
             matching = (
@@ -124,12 +143,12 @@ class Resources:
         return contents.source.connection if isinstance(contents, UpstreamContents) else None
 
     def template(self, text: str, caller: Audience) -> OfferedResource | None:
-        """Give the resource or template that has this very text as its URI."""
+        """Return the resource or template that has this very text as its URI."""
         found = self._all.get(text)
         return found if found is not None and found.enabled and is_visible(found, caller) else None
 
     def changed_since(self, before: Resources) -> list[OfferedResource]:
-        """Give what may be read differently now: what came, went, was switched or edited."""
+        """Return the resources with possibly changed content: added, removed, switched or edited ones."""
 
         if self is before:
             return []
@@ -147,7 +166,8 @@ class Resources:
         from tools_catalog.models import McpResource
 
         sights, workspaces = cache(read_sights), cache(read_workspaces)
-        return cls(_made(_rows(McpResource).order_by("uri"), lambda row: _resource(row, sights, workspaces)))
+        rows = _made(_rows(McpResource).order_by("uri"), lambda row: _resource(row, sights, workspaces))
+        return cls([*rows, *read_resources()])
 
 
 class Prompts:
@@ -157,18 +177,19 @@ class Prompts:
         self._all = {prompt.name: prompt for prompt in prompts}
         self._aliases = {alias.name: alias for alias in aliases}
         self.states = {
-            name: (prompt.digest, prompt.enabled, prompt.groups, prompt.sight, prompt.workspace)
+            name: (prompt.digest, prompt.enabled, prompt.groups, prompt.sight, prompt.workspace, prompt.toolsets)
             for name, prompt in self._all.items()
         }
-        """What a list of them depends on."""
+        """The facts that a list of them depends on."""
         self.listing = Listing("prompts", self._all, shapes.prompt_for, scope)
 
     def chosen(self, choice: Callable[[str], bool], scope: str) -> Prompts:
-        """Give those whose name is of a choice."""
-        return Prompts((one for name, one in self._all.items() if choice(name)), self._aliases.values(), scope)
+        """Return those with a name in a choice of a toolset."""
+        chosen = (one for name, one in self._all.items() if scope in one.toolsets or choice(name))
+        return Prompts(chosen, self._aliases.values(), scope)
 
     def find(self, name: str, caller: Audience) -> Prompt:
-        """Give the prompt of the name, or of the former name; raise PromptNotFound, for hidden ones too."""
+        """Return the prompt of the name, or of the former name; raise PromptNotFound, for hidden ones too."""
         found = self._all.get(name)
         if found is None and (alias := self._aliases.get(name)) is not None and alias.is_live:
             found = self._all.get(alias.leads_to)
@@ -187,7 +208,8 @@ class Prompts:
         former = McpAlias.objects.live().filter(prompt__isnull=False)
         aliases = [Alias(*row) for row in former.values_list("name", "prompt__name", "expires_at")]
         sights, workspaces = cache(read_sights), cache(read_workspaces)
-        return cls(_made(_rows(McpPrompt).order_by("name"), lambda row: _prompt(row, sights, workspaces)), aliases)
+        rows = _made(_rows(McpPrompt).order_by("name"), lambda row: _prompt(row, sights, workspaces))
+        return cls([*read_prompts(), *rows], aliases)
 
 
 def _by_say(resource: OfferedResource) -> tuple[int, str]:
@@ -298,7 +320,7 @@ def _shared(
 
 
 def _sight(row: McpResource | McpPrompt, source: Source, sights: _ReadSights) -> Sight | None:
-    """Give to whom the upstream shows it; None where it shows everybody the same."""
+    """Return the callers that the upstream shows it to; None if it is the same for everybody."""
     connection = row.upstream_offer.connection
     if not connection.lists_differ:
         return None
@@ -307,7 +329,7 @@ def _sight(row: McpResource | McpPrompt, source: Source, sights: _ReadSights) ->
 
 
 def _source(row: McpResource | McpPrompt) -> Source:
-    """Give where an upstream's row is read; raises where it was never approved."""
+    """Return where an upstream's row is read; raises where it was never approved."""
     offer, connection = row.upstream_offer, row.upstream_offer.connection
     approval = pool.Approval(
         offer.approved_digest,

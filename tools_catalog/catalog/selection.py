@@ -14,6 +14,7 @@ from sessions_app.protocol.errors import InvalidParams, ToolDisabled, ToolNotFou
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace
 from tools_catalog.call import base
+from tools_catalog.catalog.additions import Additions
 from tools_catalog.catalog.listing import Audience, Entry, Listing, is_visible
 from tools_catalog.guardrails.guardrail import ToolGuardrails
 from tools_catalog.policy.rules import Ruling, ToolPolicy
@@ -22,13 +23,17 @@ from tools_catalog.upstream.sights import Sight
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, kw_only=True)
 class Tool:
-    """One tool, ready to be listed and called. It equals only itself, so what is derived from it can be kept by it."""
+    """One tool, ready to be listed and called. It equals only itself, so derived values can be cached on it."""
 
     name: str
     version: str
     digest: str
+    effect: str = ""
+    """Digest of everything that decides what its call does and where: definition, place, secrets, workspace."""
     enabled: bool
     groups: frozenset[int]
+    former: tuple[str, ...] = ()
+    """Names that still lead to it. What covers one of them covers the tool."""
     read_only: bool
     retry_safe: bool
     timeout_seconds: float
@@ -38,7 +43,7 @@ class Tool:
     connection: str | None = None
     """The upstream that it is called at."""
     upstream_name: str = ""
-    """What it is called there."""
+    """Its name there."""
     definition: dict[str, Any]
     """The Tool object in its newest form; older revisions are made from it."""
     arguments: schemas.Validator
@@ -48,15 +53,19 @@ class Tool:
     method: ClassVar[None] = None
     target: ClassVar[None] = None
     asked_by: ClassVar[None] = None
-    """What the record of a call has instead of its name, where it is no call of a tool."""
+    """Replaces the name in the record for anything but tool calls."""
     why_not: str = ""
     """Why the tool is not served although it is switched on."""
     sight: Sight | None = None
-    """To whom its upstream shows it, where that depends on who asks."""
+    """The callers that its upstream shows it to, if that depends on the user."""
     workspace: Workspace | None = None
     """To which it belongs."""
     guardrails: ToolGuardrails | None = None
     """Those that look at its calls, set as its rules are; None where there are none."""
+    additions: Additions = ()
+    """The additions of features."""
+    unchanged_definition: dict[str, Any] | None = None
+    """The definition without the changes of additions, if there are any: redaction of the record follows it."""
     policy: ToolPolicy | None = None
     """The rules that concern its calls, set once the snapshot knows its toolsets; None where there are none."""
 
@@ -68,7 +77,7 @@ class Tool:
         return is_visible(self, caller) and self.hidden_by(caller) is None
 
     def hidden_by(self, caller: Audience) -> Ruling | None:
-        """Give what the rules say that hide the tool from the caller; None where none does."""
+        """Return the rules' findings that hide the tool from the caller; None if it is visible."""
         return None if self.policy is None else self.policy.hides(self, caller)
 
     @property
@@ -96,12 +105,12 @@ class Alias:
 
 
 class Selection:
-    """Tools by name, what lists them, and the rules by which a caller finds one."""
+    """Tools by name, their lists, and the rules by which a caller finds one."""
 
     instructions = ""
     """Sent to clients that connect here."""
     where_names_are = "Ask tools/list for the names."
-    """Said to who calls what is not there."""
+    """Appended to the error for an unknown name."""
 
     def __init__(
         self,
@@ -111,7 +120,7 @@ class Selection:
         listed: Mapping[str, Entry] | None = None,
         scope: str = "",
     ) -> None:
-        """`listed` is what clients are shown where that is not the tools; `scope` keeps cursors apart."""
+        """`listed` replaces the tools in lists for clients; `scope` separates cursors."""
         self.tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
         self.aliases = {alias.name: alias for alias in aliases if alias.leads_to in self.tools}
         self.tasking = frozenset(tool.name for tool in self.tools.values() if tool.task_support != "forbidden")
@@ -123,22 +132,30 @@ class Selection:
         varies = len(for_models) < len(shown)
         with_views = {tool.connection for tool in self.tools.values() if mcp_apps.view_of(tool.definition.get("_meta"))}
         self._of_views = [tool for tool in self.tools.values() if tool.connection in with_views - {None}]
-        """Tools of upstreams that have views, whose pages know the tools by the names that they have there."""
+        """Tools of upstreams with views, whose pages use the upstream's names."""
         self.tool_list = Listing("tools", shown, shapes.tool_for, scope, varies=varies)
-        """What clients see that show views, and tell them from the model."""
+        """The list for clients that show views and keep them from the model."""
         self.model_list = self.tool_list
-        """What all other clients see: they would give everything to the model."""
+        """The list for all other clients, which pass everything to the model."""
         if varies:
             self.model_list = Listing("tools", for_models, shapes.tool_for, f"{scope} model", varies=True)
 
+    def listing(self, caller: Audience, *, shows_views: bool) -> Listing:
+        """Return the list for a client that shows views, or for one that passes everything to its model."""
+        return self.tool_list if shows_views else self.model_list
+
+    def instructions_for(self, caller: Audience) -> str:
+        """Return the instructions for a client that connects here."""
+        return self.instructions
+
     def real_name(self, name: str) -> str:
-        """Give the name that a tool has now, of this or of a former name; `name` where neither is known."""
+        """Return the name that a tool has now, of this or of a former name; `name` where neither is known."""
         alias = None if name in self.tools else self.aliases.get(name)
         return alias.leads_to if alias is not None and alias.is_live else name
 
     def named_by_view(self, name: Json, caller: Audience) -> Json:
-        """Give the name here of a tool that a view may mean: its page calls tools by the names that its own server has
-        for them, and the client passes that on. What is a name here already, or is meant of no tool, stays.
+        """Return the name here of a tool that a view may mean: its page calls tools by the names that its own server
+        has for them, and the client passes that on. A name that exists here already, or belongs to no tool, stays.
 
         Raises InvalidParams where the tools of several connections have the name.
         """
@@ -157,7 +174,7 @@ class Selection:
         return found[0] if found else name
 
     def find(self, name: str, caller: Audience) -> Tool:
-        """Give the tool of the name, or of the former name; raise ToolNotFound (hidden ones too) or ToolDisabled."""
+        """Return the tool of the name, or of the former name; raise ToolNotFound (hidden ones too) or ToolDisabled."""
         tool = self.tools.get(name)
         if tool is None and self.aliases:
             tool = self.tools.get(self.real_name(name))
@@ -175,9 +192,9 @@ class Selection:
         error = ToolNotFound(
             f"There is no tool named {json.dumps(name[:100]).decode()}. {self.where_names_are}", tool=name[:100]
         )
-        error.ruling = ruling
+        error.noted = None if ruling is None else ruling.noted
         return error
 
     def unwrapped_call(self, params: dict[str, Json]) -> dict[str, Json]:
-        """Give the params of the `tools/call` that a request means."""
+        """Return the params of the `tools/call` that a request means."""
         return params

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.db.models import Prefetch
 
 from sessions_app.kit.fields import readable_rows
-from sessions_app.protocol import directions, envelope, schemas
+from sessions_app.protocol import envelope, json, schemas
 from sessions_app.protocol.errors import InvalidParams
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace, owner_of
@@ -24,14 +24,17 @@ from sessions_app.workspaces.models import read_workspaces
 from tools_catalog import usage
 from tools_catalog.backends.http.configuration import Service
 from tools_catalog.call import base
+from tools_catalog.catalog.additions import Additions, read_additions
 from tools_catalog.catalog.listing import Audience
 from tools_catalog.catalog.selection import Alias, Selection, Tool
 from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound, WorkspaceNotFound, matches
 from tools_catalog.guardrails.guardrail import Guardrails
 from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
 from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
+from tools_catalog.models.ruled import definition_of, former_names
 from tools_catalog.policy.rules import Policy
-from tools_catalog.vault import read_secrets
+from tools_catalog.policy.scope import tags_of
+from tools_catalog.vault import fingerprint_of, read_secrets
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -50,6 +53,7 @@ class _Compiled:
     result: schemas.Validator | None
     param_headers: tuple[envelope.ParamHeader, ...]
     backend: base.Backend
+    unchanged: dict[str, Any] | None = None
 
 
 class Catalog(Selection):
@@ -76,11 +80,11 @@ class Catalog(Selection):
 
     @property
     def reads(self) -> dict[str, ReadChoice]:
-        """What toolsets choose of prompts and resources, by the name of the toolset."""
+        """The toolsets' choices of prompts and resources, by the name of the toolset."""
         return {slug: toolset.reads for slug, toolset in self.toolsets.items() if toolset.reads is not None}
 
     def toolset(self, slug: str, caller: Audience) -> Toolset:
-        """Give the toolset of an address; raise ToolsetNotFound, also for one that the caller may not use."""
+        """Return the toolset of an address; raise ToolsetNotFound, also for one that the caller may not use."""
         found = self.toolsets.get(slug)
         if found is None or not (not found.groups or caller.sees_everything or found.groups & caller.groups):
             raise ToolsetNotFound
@@ -89,7 +93,7 @@ class Catalog(Selection):
         return found
 
     def workspace(self, slug: str, caller: Audience) -> Workspace:
-        """Give the workspace of an address; raise WorkspaceNotFound, also where the caller does not belong to it."""
+        """Return the workspace of an address; raise WorkspaceNotFound, also where the caller does not belong to it."""
         found = self.workspaces.get(slug)
         if found is None or not found.has(caller):
             raise WorkspaceNotFound
@@ -97,7 +101,7 @@ class Catalog(Selection):
 
     @classmethod
     def load_version(cls, name: str, version: str, caller: Audience) -> Tool:
-        """Read one tool in one of its versions, under today's rules of who may call it and how often.
+        """Read one tool in one of its versions, under today's rules of access and rate.
 
         Raises ToolNotFound and ToolDisabled as `find`; InvalidParams for a version that cannot be called.
         """
@@ -107,9 +111,9 @@ class Catalog(Selection):
         renamed = McpToolDefinition.objects.called(name)
         name = name if renamed is None else renamed.name
         tools = cls._read(McpToolDefinition.objects.filter(name=name), grounds, {})[0]
-        policy, guardrails = read_policy(), _guardrails(grounds)
+        policy, guardrails, names = read_policy(), _guardrails(grounds), dict[str, frozenset[str]]()
         if policy.rules or guardrails.guardrails:
-            names = {toolset.slug: frozenset(toolset.tools) for toolset in _toolsets(tools, [], {})}
+            names = {toolset.slug: frozenset(toolset.tools) for toolset in _toolsets(tools, _aliases(), {})}
             policy.assign(tools, names)
             guardrails.assign(tools, names)
         now = cls(tools).find(name, caller)
@@ -125,34 +129,50 @@ class Catalog(Selection):
             )
         try:
             basis = kind_of(row.backend).basis(row, grounds[row.backend])
-            parts = _compile(row, basis)
+            parts = _compile(row, basis, now.additions)
         except Exception as error:
             logger.exception("Version %s of %s cannot be called", version, name)
             raise InvalidParams(f"Version {version} of {name} cannot be called any more. Choose another.") from error
         if basis.why_not:
             raise InvalidParams(f"Version {version} of {name} cannot be called. {basis.why_not}")
-        return replace(
+        then = replace(
             now,
             version=past.version,
             digest=past.digest,
+            effect=_effect(row, past.digest, basis, parts.backend),
             read_only=now.read_only and row.read_only,
             timeout_seconds=row.timeout_seconds,
             task_support="forbidden",
-            definition=parts.definition,
+            definition=_as_judged(parts.definition, now.definition),
             arguments=parts.arguments,
             result=parts.result,
             param_headers=parts.param_headers,
-            backend=parts.backend,
+            backend=_added_to(parts.backend, now.additions),
+            unchanged_definition=parts.unchanged,
         )
+        both = (now, replace(then, definition=parts.definition))
+        object.__setattr__(then, "policy", policy.of_any(both, names) if policy.rules else None)
+        object.__setattr__(then, "guardrails", guardrails.of_any(both, names))
+        return then
+
+    @classmethod
+    def effect_of(cls, name: str) -> str:
+        """Return the digest of what a tool's call does and where, as the database has it now; empty for no tool."""
+        from tools_catalog.models import McpToolDefinition
+
+        tools = cls._read(McpToolDefinition.objects.filter(name=name), _grounds(), {})[0]
+        return tools[0].effect if tools else ""
 
     @classmethod
     def load(cls, before: Catalog | None = None) -> Catalog:
-        """Read the catalogue; what did not change since `before` is not compiled again.
+        """Read the catalogue; entries unchanged since `before` are not compiled again.
 
         A tool that cannot be compiled is left out and logged: one bad row never empties the list.
         """
         from tools_catalog.models import McpToolDefinition
+        from tools_catalog.models.allowed_hosts import read_allowed_hosts
 
+        read_allowed_hosts()
         grounds = _grounds()
         known = before._compiled if before is not None else {}
         tools, compiled = cls._read(McpToolDefinition.objects.order_by("name"), grounds, known)
@@ -166,7 +186,7 @@ class Catalog(Selection):
         return cls(tools, compiled, upstreams, toolsets, aliases, policy, guardrails, read_workspaces())
 
     def with_toolsets(self) -> Catalog:
-        """Give the same tools with the toolsets as they are now: who makes one need not wait for all tools."""
+        """Return the same tools with the current toolsets: creating one need not wait for all tools."""
         if self.policy.names_toolsets or self.guardrails.names_toolsets:
             return self.load(self)
         now = copy(self)
@@ -178,9 +198,9 @@ class Catalog(Selection):
     def _read(
         cls, rows: QuerySet[McpToolDefinition], grounds: Mapping[str, object], known: Mapping[str, _Compiled]
     ) -> tuple[list[Tool], dict[str, _Compiled]]:
-        """Give the tools of some rows, and what was compiled for them; of that, `known` is taken as it is."""
+        """Return the tools of some rows, and their compiled parts; those in `known` are reused."""
         read_secrets()
-        workspaces = cache(read_workspaces)
+        workspaces, former, additions = cache(read_workspaces), former_names(), read_additions()
         compiled: dict[str, _Compiled] = {}
         tools = []
         for row in readable_rows(rows.prefetch_related("groups")):
@@ -189,8 +209,9 @@ class Catalog(Selection):
             digest = row.digest()
             try:
                 basis = kind_of(row.backend).basis(row, grounds[row.backend])
-                key = f"{digest} {basis.key}"
-                parts = known.get(key) or _compile(row, basis)
+                added = additions.get(row.pk, ())
+                key = " ".join([digest, basis.key, *(each.key for each in added)])
+                parts = known.get(key) or _compile(row, basis, added)
             except Exception:
                 logger.exception("The tool %s cannot be served and is left out", row.name)
                 continue
@@ -200,8 +221,10 @@ class Catalog(Selection):
                     name=row.name,
                     version=row.version,
                     digest=digest,
+                    effect=_effect(row, digest, basis, parts.backend),
                     enabled=row.enabled and not basis.why_not,
                     groups=frozenset(group.pk for group in row.groups.all()),
+                    former=former.get(row.pk, ()),
                     read_only=row.read_only,
                     retry_safe=row.retry_safe,
                     timeout_seconds=row.timeout_seconds,
@@ -213,7 +236,9 @@ class Catalog(Selection):
                     arguments=parts.arguments,
                     result=parts.result,
                     param_headers=parts.param_headers,
-                    backend=parts.backend,
+                    backend=_added_to(parts.backend, added),
+                    additions=added,
+                    unchanged_definition=parts.unchanged,
                     why_not=basis.why_not if row.enabled else "",
                     sight=basis.sight,
                     workspace=owner_of(row.workspace_id, workspaces),
@@ -239,54 +264,45 @@ def _guardrails(grounds: Mapping[str, object]) -> Guardrails:
     return Guardrails(read_guardrails(cast("Mapping[str, Service]", grounds["http"])))
 
 
-def ruled(row: McpToolDefinition) -> RuledRow:
-    """Give what rules about calls read of a row, without compiling it."""
-    connection = row.configuration.get("connection") if row.backend in by_approval() else None
-    return RuledRow(row.name, row.version, connection, row.read_only, definition_of(row), row.workspace_id)
-
-
-@dataclass(frozen=True, slots=True)
-class RuledRow:
-    """A tool as rules see it."""
-
-    name: str
-    version: str
-    connection: str | None
-    read_only: bool
-    definition: dict[str, Any]
-    owner: int | None = None
-
-
-def definition_of(row: McpToolDefinition) -> dict[str, Json]:
-    """Give the Tool object of a row, in the newest revision; raise ValueError where its configuration is broken."""
-    definition: dict[str, Any] = {"name": row.name}
-    if row.title:
-        definition["title"] = row.title
-    definition["description"] = row.description
-    definition["inputSchema"] = row.input_schema
-    if row.output_schema:
-        definition["outputSchema"] = row.output_schema
-    definition["annotations"] = {**({"title": row.title} if row.title else {}), **kind_of(row.backend).annotations(row)}
-    if row.task_support != "forbidden":
-        definition["execution"] = {"taskSupport": row.task_support}
-    if row.meta:
-        definition["_meta"] = row.meta
-    return directions.plain_words(definition)
-
-
 def _grounds() -> dict[str, object]:
-    """Read what the tools of each kind stand on, by the kind's name."""
+    """Read the dependencies of each kind's tools, by the kind's name."""
     return {kind.name: kind.read() for kind in KINDS.values()}
 
 
-def _compile(row: McpToolDefinition, basis: Basis) -> _Compiled:
+def _compile(row: McpToolDefinition, basis: Basis, additions: Additions) -> _Compiled:
+    definition = unchanged = definition_of(row)
+    for each in additions:
+        definition = each.definition(definition)
     return _Compiled(
-        definition_of(row),
-        schemas.compile(row.input_schema),
+        definition,
+        schemas.compile(definition["inputSchema"] if additions else row.input_schema),
         schemas.compile(row.output_schema) if row.output_schema else None,
         envelope.param_headers(row.input_schema),
         basis.make(),
+        unchanged if additions else None,
     )
+
+
+def _added_to(backend: base.Backend, additions: Additions) -> base.Backend:
+    for each in additions:
+        backend = each.backend(backend)
+    return backend
+
+
+def _as_judged(past: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Return a past definition with the effects and tags by which rules of now judge: the graver of both."""
+    was, is_now = past["annotations"], now["annotations"]
+    milder = {name: was.get(name) is True and is_now.get(name) is True for name in ("readOnlyHint", "idempotentHint")}
+    graver = {name: True in (was.get(name), is_now.get(name)) for name in ("destructiveHint", "openWorldHint")}
+    seen = {**past, "annotations": {**was, **milder, **graver}}
+    if tags := list(dict.fromkeys([*tags_of(now), *tags_of(past)])):
+        seen["_meta"] = {**past.get("_meta", {}), "tags": tags}
+    return seen
+
+
+def _effect(row: McpToolDefinition, digest: str, basis: Basis, backend: base.Backend) -> str:
+    sent: list[Json] = [[name, fingerprint_of(name)] for name in sorted(basis.secrets(backend))]
+    return json.digest(json.canonical([digest, row.retry_safe, row.workspace_id, basis.place, sent]))
 
 
 def _aliases() -> list[Alias]:
@@ -327,6 +343,7 @@ def _toolsets(tools: Iterable[Tool], aliases: Iterable[Alias], before: Mapping[s
                 workspace=owner_of(row.workspace_id, workspaces),
                 searches=row.mode == McpToolset.Mode.SEARCH,
                 words=row.description,
+                title=row.title,
                 reads=_reads(row),
                 calls=calls,
                 before=before.get(row.slug),
@@ -346,7 +363,7 @@ def _reads(row: Any) -> ReadChoice | None:
 
 
 def _only(relation: str, column: str) -> Prefetch[str, Any, Any]:
-    """Read what a toolset is linked to without its content."""
+    """Read a toolset's linked rows without their content."""
     from tools_catalog.models import McpToolset
 
     model: Any = McpToolset._meta.get_field(relation).related_model

@@ -1,7 +1,7 @@
 """Toolsets as calls see them. A large one shows three tools that search, describe and call its others.
 
-What `call_tool` wraps is taken out before the call is made, so limits, validation and audit are those of the real
-tool. Search and description are calls like any other, with a row each.
+`call_tool` is unwrapped before the call is made, so limits, validation and audit are those of the real tool. Search
+and description are calls like any other, with a row each.
 """
 
 from __future__ import annotations
@@ -12,112 +12,45 @@ from fnmatch import fnmatchcase
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sessions_app.protocol import json, mcp_apps, schemas
-from sessions_app.protocol.errors import ExecutionError, InvalidRequest
+from sessions_app.protocol import json, mcp_apps, schemas, shapes
+from sessions_app.protocol.errors import (
+    ArgumentsInvalid,
+    ExecutionError,
+    HubError,
+    InvalidRequest,
+    ToolDisabled,
+    ToolNotFound,
+)
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace
 from tools_catalog.call.base import ToolResult
 from tools_catalog.call.content import text_block
 from tools_catalog.call.context import ToolContext
-from tools_catalog.catalog.listing import Audience
+from tools_catalog.catalog.listing import Audience, Listing
 from tools_catalog.catalog.offers import Prompts, Resources
+from tools_catalog.catalog.overview import overview
+from tools_catalog.catalog.search_definitions import CALL, DEFAULT_FOUND, DEFINITIONS, DESCRIBE, MOST_CHECKED, SEARCH
 from tools_catalog.catalog.searching import Index
 from tools_catalog.catalog.selection import Alias, Selection, Tool
 
-SEARCH, DESCRIBE, CALL = "search_tools", "describe_tool", "call_tool"
-DEFAULT_FOUND, MOST_FOUND = 10, 25
+_MOST_LISTS = 100
 _LONGEST_DESCRIPTION = 300
-"""Characters of each description among what was found; the whole is described on demand."""
+"""Characters of each description in search results; the whole is available on demand."""
 
-_DEFINITIONS: dict[str, dict[str, Any]] = {
-    SEARCH: {
-        "name": SEARCH,
-        "title": "Search tools",
-        "description": (
-            "Find tools by what they do. There are more tools than are listed: search before you say that something "
-            "cannot be done. Then describe_tool tells the arguments of one, and call_tool calls it."
-        ),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "query": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 500,
-                    "description": "A few words for what is to be done, such as: merge pull request.",
-                },
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": MOST_FOUND,
-                    "default": DEFAULT_FOUND,
-                    "description": "How many tools to give.",
-                },
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        },
-        "outputSchema": {
-            "type": "object",
-            "properties": {
-                "tools": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "name": {"type": "string"},
-                            "title": {"type": "string"},
-                            "description": {"type": "string"},
-                            "readOnly": {"type": "boolean"},
-                        },
-                        "required": ["name", "description"],
-                    },
-                },
-                "found": {"type": "integer", "description": "How many tools match in all."},
-            },
-            "required": ["tools", "found"],
-        },
-    },
-    DESCRIBE: {
-        "name": DESCRIBE,
-        "title": "Describe a tool",
-        "description": "Tell all of one tool that search_tools found: what it does, and the schema of its arguments.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {"name": {"type": "string", "maxLength": 128, "description": "The tool's name, as found."}},
-            "required": ["name"],
-            "additionalProperties": False,
-        },
-    },
-    CALL: {
-        "name": CALL,
-        "title": "Call a tool",
-        "description": "Call a tool that search_tools found, with arguments by the schema that describe_tool gives.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "maxLength": 128, "description": "The tool's name, as found."},
-                "arguments": {"type": "object", "description": "Its arguments.", "default": {}},
-            },
-            "required": ["name"],
-            "additionalProperties": False,
-        },
-    },
-}
 _WHERE_NAMES_ARE = f"Find the names with {SEARCH}."
 _READS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 _WRITES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
 
 class ToolsetNotFound(InvalidRequest):
-    """Also what a caller hears of a toolset that is hidden from it or switched off."""
+    """Also the answer for a toolset that is hidden or disabled."""
 
     sentence = "There is no toolset at this address. Ask the hub's operator for the address, or use /mcp."
     http_status = 404
 
 
 class WorkspaceNotFound(InvalidRequest):
-    """Also what a caller hears of a workspace that it does not belong to."""
+    """Also the answer for a workspace that the caller does not belong to."""
 
     sentence = (
         "There is no workspace at this address, or you do not belong to it. Ask the hub's operator for the address, or "
@@ -154,13 +87,14 @@ class Toolset(Selection):
         workspace: Workspace | None = None,
         searches: bool,
         words: str,
+        title: str = "",
         reads: ReadChoice | None = None,
         calls: Mapping[str, int] | None = None,
         before: Toolset | None = None,
     ) -> None:
         """`reads`: which prompts and resources are in it; None: all of the hub. `calls`: of each tool lately.
 
-        `before`: what it was in the snapshot before, whose index serves on if no tool has changed.
+        `before`: the previous snapshot's, whose index is reused if no tool has changed.
         """
         self._calls = calls or {}
         self.reads = reads
@@ -170,9 +104,12 @@ class Toolset(Selection):
         self.groups = groups
         self.workspace = workspace
         self.instructions = words
+        self.title = title
         if searches:
             self.where_names_are = _WHERE_NAMES_ARE
-        self._meta = {name: _meta_tool(definition) for name, definition in _DEFINITIONS.items()} if searches else {}
+        self._lists: dict[str, Listing] = {}
+        """The list with each overview that a caller was shown."""
+        self._meta = {name: _meta_tool(definition) for name, definition in DEFINITIONS.items()} if searches else {}
         super().__init__(tools, aliases=aliases, listed=self._meta if searches else None, scope=slug)
         definitions = {name: tool.definition for name, tool in self.tools.items()}
         self._views = {mcp_apps.view_of(definition.get("_meta")) for definition in definitions.values()} - {""}
@@ -181,8 +118,35 @@ class Toolset(Selection):
             known = before._index if before is not None else None
             self._index = known if known is not None and known.is_of(definitions) else Index(definitions)
 
+    def listing(self, caller: Audience, *, shows_views: bool) -> Listing:
+        if not self._meta:
+            return super().listing(caller, shows_views=shows_views)
+        words = self.overview(caller)
+        found = self._lists.get(words)
+        if found is None:
+            if len(self._lists) >= _MOST_LISTS:
+                self._lists.clear()
+            search = self._meta[SEARCH]
+            described = {**search.definition, "description": f"{search.definition['description']} {words}".strip()}
+            entries = {**self._meta, SEARCH: replace(search, definition=described)}
+            found = Listing("tools", entries, shapes.tool_for, self.slug, varies=self._varies)
+            self._lists[words] = found
+        return found
+
+    def instructions_for(self, caller: Audience) -> str:
+        return f"{self.instructions}\n\n{self.overview(caller)}".strip() if self._meta else self.instructions
+
+    def overview(self, caller: Audience) -> str:
+        """Return a short overview of the tools that the caller's model may call, and of no others."""
+        return overview(self.offered(caller), self._calls)
+
+    @property
+    def _varies(self) -> bool:
+        """Whether callers may see different tools."""
+        return any(tool.groups or tool.policy or tool.sight or tool.workspace for tool in self.tools.values())
+
     def prompts_of(self, snapshot: Prompts) -> Prompts:
-        """Give the prompts of the hub that are in it."""
+        """Return the prompts of the hub that are in it."""
         if self.reads is None:
             return snapshot
         found = self._prompts.get(snapshot)
@@ -191,7 +155,7 @@ class Toolset(Selection):
         return found
 
     def resources_of(self, snapshot: Resources) -> Resources:
-        """Give the resources of the hub that are in it."""
+        """Return the resources of the hub that are in it."""
         if self.reads is None:
             return snapshot
         found = self._resources.get(snapshot)
@@ -200,7 +164,7 @@ class Toolset(Selection):
         return found
 
     def _has_resource(self, uri: str) -> bool:
-        """Whether it was chosen, or is the view of a tool that was."""
+        """Return whether it was chosen, or is the view of a tool that was."""
         return self.reads is None or self.reads.has_resource(uri) or uri in self._views
 
     @property
@@ -209,11 +173,13 @@ class Toolset(Selection):
         return tuple(self._meta)
 
     def is_search(self, tool: Tool) -> bool:
-        """Whether a tool only looks for others, or tells of one."""
+        """Return whether a tool only searches for others, or describes one."""
         return tool.name in (SEARCH, DESCRIBE) and isinstance(tool.backend, _Finder)
 
     def meant(self, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """Give name and arguments of the call that `call_tool` wraps in these; None where they are not well-formed."""
+        """Return name and arguments of the call that `call_tool` wraps in these; None where they are not
+        well-formed.
+        """
         if not self._meta or not self._meta[CALL].arguments.is_valid(arguments):
             return None
         return self.real_name(arguments["name"]), arguments.get("arguments", {})
@@ -234,7 +200,7 @@ class Toolset(Selection):
         return {**params, "name": wrapped["name"], "arguments": wrapped.get("arguments", {})}
 
     def offered(self, caller: Audience) -> Mapping[str, Tool]:
-        """Give the tools that the caller's model may call."""
+        """Return the tools that the caller's model may call."""
         return {
             name: tool
             for name, tool in self.tools.items()
@@ -245,7 +211,12 @@ class Toolset(Selection):
         assert self._index is not None
         offered = self.offered(caller)
         found = [offered[name] for name in self._index.rank(query, self._calls) if name in offered]
-        return {"tools": [_brief(tool) for tool in found[:limit]], "found": len(found)}
+        unmatched = self._index.unmatched(query, offered)
+        return {
+            "tools": [_brief(tool) for tool in found[:limit]],
+            "found": len(found),
+            **({"unmatched": unmatched} if unmatched else {}),
+        }
 
     def describe(self, name: str, caller: Audience) -> dict[str, Json]:
         tool = self.offered(caller).get(self.real_name(name))
@@ -253,6 +224,28 @@ class Toolset(Selection):
             shown = json.dumps(name).decode()
             raise ExecutionError(f"There is no tool named {shown}. {_WHERE_NAMES_ARE}", tool=name)
         return tool.definition
+
+    async def check(self, names: Iterable[str], caller: Audience, context: ToolContext) -> list[dict[str, Json]]:
+        """Return for each name whether the caller may call the tool now. A hidden tool is one that is not there."""
+        found: dict[str, Tool | HubError] = {}
+        for name in names:
+            try:
+                tool = found[name] = super().find(name, caller)
+                if not tool.is_for_models:
+                    found[name] = self._missing(name, None)
+            except (ToolNotFound, ToolDisabled) as error:
+                found[name] = error.parted()
+        tools = [tool for tool in found.values() if isinstance(tool, Tool)]
+        verdicts = iter(await context.permissions.of(tools))
+        return [
+            {"name": name, **(next(verdicts) if isinstance(each, Tool) else refused(each))}
+            for name, each in found.items()
+        ]
+
+
+def refused(error: HubError) -> dict[str, Json]:
+    """Return the verdict on a tool whose call would end with this error now."""
+    return {"verdict": "no", "code": error.code, "why": error.message}
 
 
 class _Finder:
@@ -270,8 +263,15 @@ class _Finder:
             limit = int(arguments.get("limit", DEFAULT_FOUND))
             found = self._toolset.search(arguments["query"], limit, self._caller)
         else:
-            found = self._toolset.describe(arguments["name"], self._caller)
+            found = await self._described(arguments, context)
         return ToolResult(content=[text_block(json.dumps(found).decode())], structured=found)
+
+    async def _described(self, arguments: dict[str, Json], context: ToolContext) -> dict[str, Json]:
+        name, names = arguments.get("name"), arguments.get("check")
+        if name is None and not names:
+            raise ArgumentsInvalid(f"{DESCRIBE} needs name, or check with names of up to {MOST_CHECKED} tools.")
+        found = {} if name is None else self._toolset.describe(name, self._caller)
+        return {**found, "checked": await self._toolset.check(names, self._caller, context)} if names else found
 
     async def aclose(self) -> None:
         pass

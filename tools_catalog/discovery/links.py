@@ -1,4 +1,4 @@
-"""How the processes of the hub stand with the upstreams, written down for those who look."""
+"""The state of upstream connections in the hub's processes, stored for display."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ class LinkKeeper:
     def __init__(
         self, process_id: str, redacted: Callable[[str], str], is_gone: Callable[[str], bool] = lambda process_id: False
     ) -> None:
-        """`redacted` takes secrets out of an upstream's words. `is_gone` tells of a process of the hub, by its id,
-        whether it is no more."""
+        """`redacted` takes secrets out of an upstream's words. `is_gone` returns whether a process of the hub, by its
+        ID, has ended.
+        """
         self._process_id = process_id
         self._redacted = redacted
         self._is_gone = is_gone
         self._held: set[int] = set()
-        """Connections whose one child this process runs, as far as it knows."""
+        """Connections whose only child this process runs, as far as it is aware."""
         self._waiting: asyncio.Queue[Link] = asyncio.Queue(10_000)
         self._task: asyncio.Task[None] | None = None
 
@@ -84,11 +85,11 @@ class LinkKeeper:
         await database_sync_to_async(McpConnection.objects.note_unprobed)(spec, storable(self._redacted(server)))
 
     async def holder(self, connection_id: int) -> str:
-        """Give the process that has the right; empty where none has it."""
+        """Return the process that has the right; empty where none has it."""
         return await database_sync_to_async(_holder)(connection_id)
 
     async def lost(self) -> set[int]:
-        """Give the connections whose right another process took, as it had not heard of this one for long."""
+        """Return the connections whose lease another process took after a long silence of this one."""
         held = set(self._held)
         if not held:
             return held
@@ -97,7 +98,7 @@ class LinkKeeper:
         return lost
 
     async def stop(self) -> None:
-        """Write what waits, then forget this process: it holds nothing any more."""
+        """Write pending state, then delete this process's rows."""
         if self._task is None:
             return
         await self._waiting.join()

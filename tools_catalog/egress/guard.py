@@ -13,27 +13,30 @@ import functools
 import ipaddress
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpcore2
 import httpx2
 
 from sessions_app.protocol.errors import EgressRefused, UpstreamError
+from tools_catalog.egress import kept, listed
 from tools_catalog.egress import proxy as proxies
+from tools_catalog.egress.hosts_and_networks import Address
 from tools_catalog.egress.proxy import ProxyAddress
-from tools_catalog.egress.rules import MAX_REDIRECTS, Address, EgressPolicy, literal_address, parse
+from tools_catalog.egress.rules import ALLOW, MAX_REDIRECTS, EgressPolicy, literal_address, parse
 
 CONNECT_SECONDS = 10.0
 POOL_CONNECTIONS = 200
 KEEPALIVE_CONNECTIONS = 50
-KEEPALIVE_SECONDS = 60.0
 USER_AGENT = "mcphub"
 
 RECEIVE_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
-"""A socket option: what the system takes in of an answer that is not read yet (Linux twice as much).
+"""A socket option: the system's buffer for unread data (Linux doubles it).
 
 Left alone it may take tens of megabytes a connection (`net.ipv4.tcp_rmem`), and an answer that is too large costs the
 event loop several times the system time. At 50 ms to the other side some 5 MB a second still come through.
@@ -57,7 +60,7 @@ async def resolve_with_system(host: str, port: int) -> list[str]:
 async def checked_addresses(
     policy: EgressPolicy, host: str, port: int, resolve: Resolve = resolve_with_system
 ) -> list[Address]:
-    """Give the addresses of a host, all of them allowed. Raises `EgressRefused`, `httpcore2.ConnectError`."""
+    """Return the addresses of a host, all of them allowed. Raises `EgressRefused`, `httpcore2.ConnectError`."""
     literal = literal_address(host.lower())
     if literal is not None:
         addresses = [literal]
@@ -75,7 +78,7 @@ async def checked_addresses(
 async def checked_targets(
     policy: EgressPolicy, host: str, port: int, resolve: Resolve, proxy: ProxyAddress | None
 ) -> list[str]:
-    """Give what to connect to for a host, directly or through a proxy: its addresses, all of them checked.
+    """Return the targets to connect to for a host, directly or through a proxy: its addresses, all of them checked.
 
     Through a proxy it is the name of a host that cannot be resolved here, where the operator lists it by its name.
     Raises `EgressRefused`, `httpcore2.ConnectError`.
@@ -90,7 +93,7 @@ async def checked_targets(
             return [host]
         raise EgressRefused(
             f"'{host}' cannot be resolved here, so nobody knows where the hub's proxy would lead the request. "
-            "The operator can list the name in MCPHUB_EGRESS_ALLOW.",
+            f"{ALLOW.words()}",
             host=host,
             port=port,
         ) from exc
@@ -98,7 +101,7 @@ async def checked_targets(
 
 @functools.cache
 def tls_context() -> ssl.SSLContext:
-    """Give the rules of TLS for what is sent out: certificates are verified, nothing comes from the environment.
+    """Return the TLS rules for outgoing connections: certificates are verified, nothing comes from the environment.
 
     One for the process: to read the list of authorities takes 20 to 50 ms, in which the event loop stands still, and
     most of a mebibyte, at each new connection of an upstream.
@@ -107,7 +110,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Give an error and what led to it."""
+    """Return an error and its causes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -190,47 +193,121 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         await self._inner.sleep(seconds)
 
 
-class _Connected(httpcore2.AsyncNetworkStream):
-    """A connection that ends when its TLS handshake is cancelled; httpcore2 (2.16) ends it after errors only.
+class _NotReceived(httpcore2.RemoteProtocolError):
+    """A kept connection had been closed before the request came: it was surely not received."""
 
-    Else whoever takes connections and stays silent would keep one open for each attempt.
+
+class _Connected(httpcore2.AsyncNetworkStream):
+    """A connection that is used again only for as long as its server keeps it (`kept`).
+
+    The head of a request leaves together with what follows: a second piece would meet the reset that answers the first
+    one on a closed connection, and a reset hides whether the server had closed before.
+
+    It also ends when its TLS handshake is cancelled; httpcore2 (2.16) ends it after errors only. Else whoever takes
+    connections and stays silent would keep one open for each attempt.
     """
 
     def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
-        self._inner = inner
-        self.read, self.write, self.aclose = inner.read, inner.write, inner.aclose  # type: ignore[method-assign]
-        self.get_extra_info = inner.get_extra_info  # type: ignore[method-assign]
+        self._inner: httpcore2.AsyncNetworkStream = inner._inner if isinstance(inner, _Connected) else inner
+        self.idle_seconds = kept.IDLE_SECONDS
+        self._last_read = 0.0
+        self._held = b""
+        self._is_answered = True
+        """Whether data came since something was written. What is written next begins a request."""
+        self._acknowledged: int | None = None
+        """Bytes that the other side had acknowledged before the request, if it is not the first of the connection."""
+        self.aclose = self._inner.aclose  # type: ignore[method-assign]
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._held:
+            await self.write(b"", timeout)
+        data = await self._inner.read(max_bytes, timeout)
+        if data:
+            self._last_read, self._is_answered, self._acknowledged = time.monotonic(), True, None
+        elif not self._is_answered and kept.is_untaken(self._inner.get_extra_info("socket"), self._acknowledged):
+            raise _NotReceived("The service had closed the connection before the request came.")
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if self._is_answered:
+            self._is_answered, self._held = False, buffer
+            if self._last_read:
+                self._acknowledged = kept.acknowledged(self._inner.get_extra_info("socket"))
+            return
+        held, self._held = self._held, b""
+        if held or buffer:
+            await self._inner.write(held + buffer, timeout)
+
+    def get_extra_info(self, info: str) -> Any:
+        # The pool asks an idle connection: one that has data is closed, and never used again.
+        if info == "is_readable" and self._last_read and time.monotonic() >= self._last_read + self.idle_seconds:
+            return True
+        return self._inner.get_extra_info(info)
 
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.AsyncNetworkStream:
         try:
-            return await self._inner.start_tls(ssl_context, server_hostname, timeout)
+            return _Connected(await self._inner.start_tls(ssl_context, server_hostname, timeout))
         except asyncio.CancelledError:
             await self._inner.aclose()
             raise
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """httpx2's transport over a pool whose connections are guarded."""
+    """httpx2's transport over a pool with guarded connections."""
 
     def __init__(self, policy: EgressPolicy, backend: GuardedBackend, connections: int = POOL_CONNECTIONS) -> None:
         context = tls_context()
         super().__init__(verify=context, trust_env=False)
         self._policy = policy
+        self._backend, self._connections, self._tls = backend, connections, context
+        self._generation = listed.generation
+        self._retired: list[httpcore2.AsyncConnectionPool] = []
         # httpx2 has no argument for the network backend (2.16); its pool is replaced before first use.
-        self._pool = httpcore2.AsyncConnectionPool(
-            network_backend=backend,
-            ssl_context=context,
-            max_connections=connections,
-            max_keepalive_connections=KEEPALIVE_CONNECTIONS,
-            keepalive_expiry=KEEPALIVE_SECONDS,
-            socket_options=[RECEIVE_BUFFER],
-        )
+        self._pool = self._pooled()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if self._generation != listed.generation:
+            await self._begin_anew()
         self._policy.check_parsed(request.url)
-        return await super().handle_async_request(request)
+        while True:  # at most once for each kept connection
+            try:
+                response = await super().handle_async_request(request)
+                break
+            except httpx2.RemoteProtocolError as error:
+                if not (isinstance(error.__cause__, _NotReceived) and isinstance(request.stream, httpx2.ByteStream)):
+                    raise
+        connection = response.extensions.get("network_stream")
+        if isinstance(connection, _Connected):
+            connection.idle_seconds = kept.idle_seconds(response.headers.get("keep-alive"))
+        return response
+
+    async def aclose(self) -> None:
+        for pool in self._retired:
+            await pool.aclose()
+        await super().aclose()
+
+    async def _begin_anew(self) -> None:
+        """Make no further request on connections that were opened under another list of hosts."""
+        self._generation = listed.generation
+        self._retired.append(self._pool)
+        self._pool = self._pooled()
+        # One with a request under way is closed at a later change, or with the client.
+        idle = [pool for pool in self._retired if all(each.is_idle() for each in pool.connections)]
+        self._retired = [pool for pool in self._retired if pool not in idle]
+        for pool in idle:
+            await pool.aclose()
+
+    def _pooled(self) -> httpcore2.AsyncConnectionPool:
+        return httpcore2.AsyncConnectionPool(
+            network_backend=self._backend,
+            ssl_context=self._tls,
+            max_connections=self._connections,
+            max_keepalive_connections=KEEPALIVE_CONNECTIONS,
+            keepalive_expiry=kept.LONGEST_IDLE_SECONDS,
+            socket_options=[RECEIVE_BUFFER],
+        )
 
 
 def client(
@@ -243,7 +320,7 @@ def client(
     connections: int = POOL_CONNECTIONS,
     proxy: str | None = None,
 ) -> httpx2.AsyncClient:
-    """Give a guarded, pooled client without cookies, or anything from the environment of other programs.
+    """Return a guarded, pooled client without cookies, or anything from the environment of other programs.
 
     Without a policy those of the settings hold, their proxy too.
 
@@ -268,7 +345,7 @@ def client(
 
 
 def proxy_of_settings() -> str:
-    """Give the address of the proxy that requests leave through, or nothing."""
+    """Return the address of the proxy that requests leave through, or nothing."""
     from django.conf import settings
 
     return str(settings.MCPHUB_EGRESS_PROXY)
@@ -278,7 +355,7 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = Wea
 
 
 def shared_client() -> httpx2.AsyncClient:
-    """Give the one warm client of the running loop, under the policy of the settings."""
+    """Return the one warm client of the running loop, under the policy of the settings."""
     loop = asyncio.get_running_loop()
     found = _clients.get(loop)
     if found is None or found.is_closed:

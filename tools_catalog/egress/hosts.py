@@ -13,22 +13,24 @@ _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
 
 
 def check(text: str) -> None:
-    """Raise ValidationError for what is no list of hosts, or an empty one."""
+    """Raise ValidationError for an invalid or empty list of hosts."""
     entries = list(_entries(text))
     for entry in entries:
         name = entry.removeprefix("*.")
         is_name = _NAME.fullmatch(name) and not name.rpartition(".")[2].isdecimal()
         if not is_name and (name != entry or _address(entry) is None):
             raise ValidationError(
-                _t("%(entry)s is neither a host, such as api.example.org, nor *. before the end of its name.")
+                _t("“%(entry)s” is neither a host, such as api.example.org, nor a host pattern that begins with *.")
                 % {"entry": entry}
             )
     if not entries:
-        raise ValidationError(_t("Name at least one host."))
+        raise ValidationError(_t("Enter at least one host."))
 
 
 def covers(text: str, host: str) -> bool:
-    """Whether `host`, as a request names it, is on the list. `*.` stands for one or more labels, not for none."""
+    """Return whether `host`, as a request names it, is on the list. `*.` stands for one or more labels, not for
+    none.
+    """
     host = _plain(host)
     return any(host.endswith(entry[1:]) if entry.startswith("*.") else host == entry for entry in _entries(text))
 

@@ -41,13 +41,13 @@ class ProxyAddress:
         return cls(url.raw_host.decode("ascii"), url.port or (443 if is_tls else 80), is_tls, line)
 
     def tunnel_request(self, host: str, port: int) -> bytes:
-        """Give the request for a connection to this host."""
+        """Return the request for a connection to this host."""
         there = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         return b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (there.encode(), there.encode(), self.authorization)
 
 
 def refusal_of(status: int) -> str:
-    """Give what the status of a tunnel's response says was refused; empty for none."""
+    """Return the refusal indicated by the status of a tunnel's response; empty for none."""
     if status == 407:
         return f"{NAME} refuses the hub's name and password."
     return "" if 200 <= status < 300 else f"{NAME} does not let the request through."

@@ -12,11 +12,12 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import httpx2
 
+from sessions_app.advice import Advice
 from sessions_app.protocol.errors import EgressRefused
+from tools_catalog.egress import listed
+from tools_catalog.egress.hosts_and_networks import HOST, NUMERIC_LABEL, Address, HostList
 
 MAX_REDIRECTS = 5
-
-Address = IPv4Address | IPv6Address
 
 # Beyond what `ipaddress` calls global or not. IPv4: translation and relay ranges, and two clouds' metadata
 # and host services that live on addresses of public or shared ranges.
@@ -36,83 +37,21 @@ _METADATA = frozenset(
     ipaddress.ip_address(text)
     for text in ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "fd00:ec2::254")
 )
-"""Closed to an allowed host *name*; only an allowed address or network opens them."""
+"""Closed to an allowed host *name* and to the console's list; only an address or network of the setting opens them."""
 
+ALLOW = Advice(
+    page="An operator can allow it under Connections, Allowed hosts, or in MCPHUB_EGRESS_ALLOW.",
+    command="Allow it in MCPHUB_EGRESS_ALLOW, or in the console under Connections, Allowed hosts.",
+    neutral="An operator can allow it, under Allowed hosts or in MCPHUB_EGRESS_ALLOW.",
+)
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
-_NUMERIC_LABEL = re.compile(r"^(0[xX][0-9a-fA-F]*|[0-9]+)\Z")
-_HOST = re.compile(r"^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class HostList:
-    """Hosts, addresses and networks, each with or without a port, as a setting names them.
-
-    An entry is a host, all names below one (`*.example.com`), an address or a network (`10.0.0.0/8`); a host or an
-    address may have a port (`[::1]:8080`). A malformed one raises ValueError.
-    """
-
-    setting: str
-    entries: tuple[str, ...] = ()
-    _networks: tuple[tuple[IPv4Network | IPv6Network, int | None], ...] = field(init=False, repr=False)
-    _hosts: frozenset[tuple[str, int | None]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        networks: list[tuple[IPv4Network | IPv6Network, int | None]] = []
-        hosts: set[tuple[str, int | None]] = set()
-        for entry in self.entries:
-            host, port = self._split(entry)
-            try:
-                networks.append((ipaddress.ip_network(host), port))
-            except ValueError as exc:
-                name = host.removeprefix("*.")
-                if not _HOST.match(name) or _NUMERIC_LABEL.match(name.rpartition(".")[2]):
-                    raise ValueError(f"{self.setting}: '{entry}' is not a host, an address or a network.") from exc
-                hosts.add((host.lower(), port))
-        object.__setattr__(self, "_networks", tuple(networks))
-        object.__setattr__(self, "_hosts", frozenset(hosts))
-
-    def __bool__(self) -> bool:
-        return bool(self.entries)
-
-    @property
-    def has_networks(self) -> bool:
-        return bool(self._networks)
-
-    def names(self, host: str, port: int) -> bool:
-        """Whether the host is named, or all names below one that it is below."""
-        if not self._hosts:
-            return False
-        labels = host.split(".")
-        spellings = (host, *(f"*.{'.'.join(labels[at:])}" for at in range(1, len(labels))))
-        return any((each, of_port) in self._hosts for each in spellings for of_port in (None, port))
-
-    def holds(self, address: Address, port: int) -> bool:
-        """Whether the address is named, or in a network that is."""
-        plain = address.ipv4_mapped if isinstance(address, IPv6Address) and address.ipv4_mapped else address
-        return any(
-            of_port in (None, port) and (address in network or plain in network) for network, of_port in self._networks
-        )
-
-    def _split(self, entry: str) -> tuple[str, int | None]:
-        bracketed = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?", entry)
-        if bracketed:
-            host, port = bracketed[1], bracketed[2]
-        elif entry.count(":") == 1:
-            host, _, port = entry.partition(":")
-        else:
-            host, port = entry, None
-        if port is None:
-            return host, None
-        if not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"{self.setting}: the port of '{entry}' is not valid.")
-        return host, int(port)
 
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
     """Where requests may go: nowhere that `deny` names; to public addresses, with `only` to those that it names; to
-    others only where `allow` names them. Each is a list of entries as `HostList` takes them; a malformed entry raises
-    ValueError.
+    others only where `allow` names them, or the list of the console. Each is a list of entries as `HostList` takes
+    them; a malformed entry raises ValueError.
     """
 
     allow: tuple[str, ...] = ()
@@ -120,6 +59,8 @@ class EgressPolicy:
     max_redirects: int = MAX_REDIRECTS
     deny: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    is_live: bool = False
+    """It also allows the hosts that operators list in the console, as they stand at each request."""
     _allow: HostList = field(init=False, repr=False)
     _deny: HostList = field(init=False, repr=False)
     _only: HostList = field(init=False, repr=False)
@@ -137,6 +78,7 @@ class EgressPolicy:
             allow=tuple(settings.MCPHUB_EGRESS_ALLOW),
             deny=tuple(settings.MCPHUB_EGRESS_DENY),
             only=tuple(settings.MCPHUB_EGRESS_ONLY),
+            is_live=True,
         )
 
     def check_url(self, url: str) -> None:
@@ -162,12 +104,15 @@ class EgressPolicy:
             return
         if self._deny.names(host, port):
             raise _denied(host, port)
-        if self._allow.names(host, port):
+        if self._allows(host, port):
             return
         if host == "localhost" or host.endswith(".localhost"):
             raise _refusal(host, port)
         # A private network of the list of what is allowed may hold it, too.
-        if self._only and not (self._only.names(host, port) or self._only.has_networks or self._allow.has_networks):
+        has_networks = (
+            self._only.has_networks or self._allow.has_networks or (self.is_live and listed.current.has_networks)
+        )
+        if self._only and not (self._only.names(host, port) or has_networks):
             raise _not_listed(host, port)
 
     def check_address(self, address: Address, *, host: str, port: int) -> None:
@@ -176,23 +121,30 @@ class EgressPolicy:
             raise _denied(host, port)
         if self._allow.holds(address, port):
             return
+        if self.is_live and address not in _METADATA and listed.current.holds(address, port):
+            return
         if is_public(address):
             if self._only and not (
-                self._only.names(host, port) or self._only.holds(address, port) or self._allow.names(host, port)
+                self._only.names(host, port) or self._only.holds(address, port) or self._allows(host, port)
             ):
                 raise _not_listed(host, port)
             return
-        if self._allow.names(host, port) and address not in _METADATA:
+        if self._allows(host, port) and address not in _METADATA:
             return
         raise _refusal(host, port)
 
     def names_host(self, host: str, port: int) -> bool:
-        """Whether an operator listed this host by its name, and so trusts it though its addresses are not known."""
-        return self._allow.names(host, port) or self._only.names(host, port)
+        """Return whether an operator listed this host by its name, and so trusts it though its addresses are not
+        known.
+        """
+        return self._allows(host, port) or self._only.names(host, port)
+
+    def _allows(self, host: str, port: int) -> bool:
+        return self._allow.names(host, port) or (self.is_live and listed.current.names(host, port))
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one host of the public internet, with every disguise taken off."""
+    """Return whether an address is one host of the public internet, with every disguise taken off."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return False
@@ -216,7 +168,7 @@ def parse(url: str) -> httpx2.URL:
 
 
 def literal_address(host: str) -> Address | None:
-    """Give the address that a URL's host spells, None for a name. Refuses what only looks like a name."""
+    """Return the address that a URL's host spells, None for a name. Rejects texts that only look like a name."""
     if not host:
         raise EgressRefused("The URL has no host.")
     if ":" in host:
@@ -226,10 +178,10 @@ def literal_address(host: str) -> Address | None:
             return IPv6Address(host)
         except ValueError as exc:
             raise EgressRefused("The URL's host is not valid.") from exc
-    if host.endswith(".") or not _HOST.match(host) or ".." in host:
+    if host.endswith(".") or not HOST.match(host) or ".." in host:
         raise EgressRefused("The URL's host is not a plain name or address.")
     # A last label that is a number makes other resolvers read the whole as an IPv4 address: 127.1, 0x7f.1.
-    if _NUMERIC_LABEL.match(host.rpartition(".")[2]):
+    if NUMERIC_LABEL.match(host.rpartition(".")[2]):
         try:
             return IPv4Address(host)
         except ValueError as exc:
@@ -239,8 +191,7 @@ def literal_address(host: str) -> Address | None:
 
 def _refusal(host: str, port: int) -> EgressRefused:
     return EgressRefused(
-        f"'{host}' is not on the public internet, so the hub does not send requests there. "
-        "The operator can allow it in MCPHUB_EGRESS_ALLOW.",
+        f"'{host}' is not on the public internet, so the hub does not send requests there. {ALLOW.words()}",
         host=host,
         port=port,
     )

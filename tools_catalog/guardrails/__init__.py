@@ -1,1 +1,1 @@
-"""Guardrails: what is looked for in arguments and results, and what follows where it is found."""
+"""Guardrails: detection in arguments and results, and its consequences."""

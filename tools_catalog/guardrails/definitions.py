@@ -1,4 +1,4 @@
-"""Looks at what upstreams offer: hidden characters, and phrases that speak to the models that read definitions."""
+"""Inspects upstream offers: hidden characters, and phrases that address the models that read definitions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sessions_app.protocol.json import Json
 from tools_catalog.guardrails.scanning import GROUPS, scanner_of
 
 MOST_CHARACTERS = 256 * 1024
-"""Of a definition that are looked at; a larger one is said to be too large to look at."""
+"""Characters of a definition that are inspected; a larger one is reported as too large."""
 
 
 def warnings(definition: Mapping[str, Json]) -> dict[str, int]:
-    """Give how often which kind was found in a definition; empty where nothing was."""
+    """Return how often which kind was found in a definition; empty where nothing was."""
     text = json.canonical(dict(definition))
     if len(text) > MOST_CHARACTERS:
         return {"bytes": 1}
@@ -21,5 +21,5 @@ def warnings(definition: Mapping[str, Json]) -> dict[str, int]:
 
 
 def sentence(found: Mapping[str, int]) -> str:
-    """Say it in a line: `zero_width 2, override 1`."""
+    """Return it as one line: `zero_width 2, override 1`."""
     return ", ".join(f"{kind} {count}" for kind, count in sorted(found.items()))

@@ -20,7 +20,7 @@ _MEMBERS = (*_TEXTS, *_NUMBERS, "enabled", "watching")
 
 
 def read(document: Json) -> tuple[int, list[str]]:
-    """Give how many guardrails a bundle has, and what is wrong with them, a sentence each."""
+    """Return the number of guardrails in a bundle, and their problems, a sentence each."""
     entries = document.get("guardrails") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         return 0, ["guardrails: the file must be an object with a list of this name."]

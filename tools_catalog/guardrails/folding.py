@@ -1,6 +1,6 @@
-"""Reads a text as who sees it does: without what is invisible, and with look-alike letters as the plain ones. Pure.
+"""Reads a text as a viewer does: without invisible characters, and with look-alike letters as the plain ones. Pure.
 
-Every step keeps the number of characters or notes what it takes out, so that places found in the folded text lead back.
+Every step keeps the number of characters or notes its removals, so that places found in the folded text lead back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\U000e0001\U000e007f\U000e0100-\U000e01ef]+"
 )
-"""What is drawn as nothing. Tag characters stay: they are read as the ASCII that they carry."""
+"""Characters without a visible form. Tag characters stay: they are read as the ASCII that they carry."""
 
 _LOOKALIKES = dict(
     zip(
@@ -34,7 +34,9 @@ _TAGS = range(0xE0020, 0xE007F)
 
 
 def _plain_forms() -> dict[int, str]:
-    """Give what compatible forms are written for: one ASCII character each (NFKC, decimal digits, dashes, tags)."""
+    """Return the plain forms of compatible characters: one ASCII character each (NFKC, decimal digits,
+    dashes, tags).
+    """
     found = {point: chr(point - 0xE0000) for point in _TAGS}
     found |= dict.fromkeys((8208, 8209, 8210, 8211, 8722), "-")
     for point in chain(range(0x80, 0x3400), range(0xA000, 0xAC00), range(0xF900, 0x20000)):
@@ -50,7 +52,7 @@ def _plain_forms() -> dict[int, str]:
 
 @cache
 def _tables() -> tuple[dict[int, str], AnyOf]:
-    """Give how to fold, and what tells whether there is anything to. Made once, in a tenth of a second."""
+    """Return the folding tables, and the test for a need to fold. Made once, in a tenth of a second."""
     plain = _plain_forms()
     alike = class_of(map(ord, _LOOKALIKES))
     hidden = class_of(point for point in chain(range(0x80, 0x10000), range(0xE0000, 0xE01F0)) if _is_invisible(point))
@@ -63,7 +65,7 @@ def _is_invisible(point: int) -> bool:
 
 
 def prepare() -> None:
-    """Make what folding needs, before a call waits for it."""
+    """Prepare folding, before a call waits for it."""
     _tables()
 
 
@@ -74,7 +76,7 @@ class Folded:
     """For the nth character that was taken out its place in the original, less n."""
 
     def span(self, begin: int, end: int) -> tuple[int, int]:
-        """Give where in the original a part of the folded text stands."""
+        """Return where in the original a part of the folded text stands."""
         if not self.removed:
             return begin, end
         first = begin + bisect_right(self.removed, begin)
@@ -82,7 +84,7 @@ class Folded:
 
 
 def folded(text: str) -> Folded:
-    """Give the text as it is read. One of ASCII alone is itself."""
+    """Return the text as it is read. One of ASCII alone is itself."""
     if text.isascii():
         return Folded(text)
     folds, look = _tables()

@@ -38,7 +38,7 @@ def guardrail(function: _Function) -> _Function:
     """Register a function as a guardrail and give it back unchanged.
 
     It is given the value, arguments or result as JSON, and a `GuardedCall`; it gives None, or a `GuardrailFinding`.
-    What follows from a finding is said by the row that names it. Raises GuardrailDefinitionError for a function that is
+    The row that names it defines the consequence of a finding. Raises GuardrailDefinitionError for a function that is
     async, or takes other parameters.
     """
     reference = f"{function.__module__}:{function.__qualname__}"
@@ -98,7 +98,7 @@ class FunctionCheck:
 
 
 def threads() -> ToolThreads:
-    """Give the process's threads for guardrails, made at first use."""
+    """Return the process's threads for guardrails, made at first use."""
     global _threads
     if _threads is None:
         _threads = ToolThreads(THREADS, name="guardrail")

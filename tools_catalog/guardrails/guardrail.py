@@ -34,7 +34,7 @@ REFUSED_RESULT = "A guardrail of this hub withholds the result. The tool did run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedCall:
-    """What a guardrail of one's own is told of the call beside the value."""
+    """The facts about a call for custom guardrails, beside the value."""
 
     direction: Direction
     tool: str
@@ -47,15 +47,15 @@ class GuardedCall:
 
 @dataclass(frozen=True, slots=True)
 class GuardrailFinding:
-    """What a guardrail of one's own found."""
+    """A finding of a custom guardrail."""
 
     kinds: Mapping[str, int] = field(default_factory=dict)
-    """How often what was found: words of a-z, 0-9 and _. Empty: nothing."""
+    """Number of findings by kind: words of a-z, 0-9 and _. Empty: nothing."""
     value: Json | Absent = NOTHING
     """The value without it, for a guardrail that masks."""
 
     def check(self) -> None:
-        """Raise ValueError for what is no finding."""
+        """Raise ValueError for an invalid finding."""
         if not isinstance(self.kinds, Mapping) or len(self.kinds) > MOST_KINDS:
             raise ValueError(f"it names no kinds, or more than {MOST_KINDS}")
         for kind, count in self.kinds.items():
@@ -81,7 +81,7 @@ class OwnCheck(Protocol):
 
 
 class CheckFailed(Exception):
-    """A guardrail could not say. The text says why in a few words, without values."""
+    """A guardrail reached no verdict. The message is the reason in a few words, without values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,7 +97,7 @@ class Guardrail:
     scanner: Scanner | None = None
     own: OwnCheck | None = None
     broken: str = ""
-    """Why it cannot look; it fails then, as `fails_open` says."""
+    """The reason if it is unusable; it fails then, according to `fails_open`."""
     seconds: float = DETECTORS_SECONDS
     fails_open: bool = False
     words: str = ""
@@ -120,9 +120,9 @@ class ToolGuardrails:
 
 
 def shown(guardrails: ToolGuardrails | None, arguments: Json, *, seconds: float = DETECTORS_SECONDS) -> Json:
-    """Give arguments as a record shows them of a call that is not made, or not yet.
+    """Return arguments as a record shows them of a call that is not made, or not yet.
 
-    Without what detectors mask or refuse; themselves where nothing is; {} where looking takes longer than `seconds`.
+    Without values that detectors mask or refuse; the original without findings; {} if inspection exceeds `seconds`.
     """
     if guardrails is None or not guardrails.arguments:
         return arguments
@@ -148,13 +148,23 @@ class Guardrails:
         return any(each.applies_to == "toolset" for each in self.guardrails)
 
     def assign(self, tools: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> None:
-        """Give each tool those that concern it, before anybody calls it."""
+        """Set on each tool those that concern it, before anybody calls it."""
         for tool in tools:
-            chosen = [each for each in self.guardrails if concerns(each.applies_to, each.target, tool, toolsets)]
-            object.__setattr__(tool, "guardrails", _of(chosen))
+            object.__setattr__(tool, "guardrails", self.of_any([tool], toolsets))
+
+    def of_any(self, views: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> ToolGuardrails | None:
+        """Return those that concern one of these views of a tool; None where none does."""
+        seen = tuple(views)
+        return _of(
+            [
+                each
+                for each in self.guardrails
+                if any(concerns(each.applies_to, each.target, view, toolsets) for view in seen)
+            ]
+        )
 
     def of_read(self, connection: str | None) -> ToolGuardrails | None:
-        """Give those that concern what is read: of all tools, and of the connection that it comes from."""
+        """Return those for reads: of all tools, and of the source connection."""
         if not self.guardrails:
             return None
         if connection not in self._of_connection:

@@ -1,4 +1,4 @@
-"""What is in a text and not seen: zero-width and bidirectional signs, tags, control characters. Pure, linear."""
+"""Hidden characters in a text: zero-width and bidirectional signs, tags, control characters. Pure, linear."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ PATTERNS = {
     "variation": f"[{_VARIATION}]",
     "control": f"[{_CONTROL_1}]|[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]",
 }
-"""By kind what a text has that may hold it."""
+"""By kind, a pattern that every text with it matches."""
 _JOINERS = frozenset("\u200c\u200d")
 _FLAG, _FLAG_ENDS = "\U0001f3f4", "\U000e007f"
 _MARKS = frozenset("\u200e\u200f\u061c")
 
 
 def found(text: str, kinds: frozenset[str]) -> Found:
-    """Give what is hidden, but for what scripts and emoji need: joiners between their letters, one variation selector,
-    the tags of a flag, single direction marks beside letters of right-to-left scripts."""
+    """Return the hidden characters, except legitimate ones of scripts and emoji: joiners between their letters, one
+    variation selector, the tags of a flag, single direction marks beside letters of right-to-left scripts.
+    """
     if "control" in kinds:
         yield from (("control", *each.span()) for each in _CONTROL.finditer(text))
     if text.isascii():

@@ -1,6 +1,6 @@
 """Patterns that take time in proportion to the text, whatever the text is: RE2, over bytes of UTF-8. Pure.
 
-RE2 has no lookaround. Who needs to know what stands beside a match looks there.
+RE2 has no lookaround. Callers inspect the surroundings of a match themselves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Linear:
         self._pattern  # noqa: B018 - it is kept
 
     def places(self, raw: bytes) -> Iterator[Place]:
-        """Give where it is found, or its one group is, none within another."""
+        """Return where it is found, or its one group is, none within another."""
         group = 1 if self._pattern.groups else 0
         for found in self._pattern.finditer(raw):
             yield found.span(group)
@@ -50,7 +50,7 @@ class Linear:
 
 
 class AnyOf:
-    """Says in one pass which of many patterns a text has anywhere."""
+    """Reports in one pass which of many patterns a text contains."""
 
     def __init__(self, patterns: Iterable[tuple[str, str]]) -> None:
         """`patterns`: names and patterns; several may have one name."""
@@ -69,7 +69,7 @@ class AnyOf:
 
 
 def in_characters(text: str, raw: bytes, places: Iterable[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """Give places in bytes as places in characters, in order of their beginnings."""
+    """Return places in bytes as places in characters, in order of their beginnings."""
     ordered = sorted(places, key=lambda place: (place[1], -place[2]))
     if len(raw) == len(text):
         return ordered
@@ -90,7 +90,7 @@ def either(texts: Iterable[str]) -> str:
 
 
 def class_of(points: Iterable[int]) -> str:
-    """Give a pattern for any of the characters, by ranges."""
+    """Return a pattern for any of the characters, by ranges."""
     ranges: list[list[int]] = []
     for point in sorted(points):
         if ranges and ranges[-1][1] == point - 1:

@@ -1,4 +1,4 @@
-"""Numbers that tell a person: each with its form, and the checksum or the date that it must have. Pure."""
+"""Numbers that identify a person: each with its format, and its checksum or date. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class NumberForm:
     pattern: str
-    """What it looks like, for RE2; nothing of a word or a number may stand beside it."""
+    """Its format, for RE2; it must not touch another word or number."""
     is_one: Callable[[str], bool]
     """Gets the number without blanks and signs."""
     words: tuple[str, ...] = ()
@@ -207,7 +207,7 @@ _IBAN_LENGTHS = {
 
 
 def iban_characters(text: str) -> int:
-    """Give how many characters of what begins like an IBAN are one, blanks among them; 0 where it is none."""
+    """Return the length of the IBAN at the beginning, including spaces; 0 if there is none."""
     length = _IBAN_LENGTHS.get(text[:2].upper())
     if length is None:
         return 0
@@ -221,7 +221,7 @@ def iban_characters(text: str) -> int:
             break
     number = "".join(plain).upper()
     follows = text[taken : taken + 1]
-    if len(number) != length or (follows.isalnum()):
+    if len(number) != length or follows.isalnum() or not (number.isascii() and number.isalnum()):
         return 0
     moved = number[4:] + number[:4]
     return taken if int("".join(str(int(sign, 36)) for sign in moved)) % 97 == 1 else 0

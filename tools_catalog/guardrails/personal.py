@@ -1,4 +1,4 @@
-"""Personal data that is told by its form: e-mail, telephone, payment card, IBAN, national numbers. Pure, linear."""
+"""Personal data of known formats: e-mail, telephone, payment card, IBAN, national numbers. Pure, linear."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Found = Iterator[tuple[str, int, int]]
 """Kind, beginning, end: in bytes of UTF-8."""
 
 _BEFORE = 60
-"""Bytes before a number in which the word must stand that says what it is."""
+"""Bytes before a number that must contain the word that identifies it."""
 _LONGEST_IBAN = 48
 _EMAIL = r"[\pL\pN._%+'-]{1,64}@(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.){1,8}[A-Za-z]{2,24}"
 _CARD = r"(?:^|[^0-9])[2-6]\d{3}(?:\d{9,15}|[ -]\d{4}[ -]\d{4}[ -]\d{4}|[ -]\d{6}[ -]\d{4,5})"
@@ -31,7 +31,7 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
     "phone": (_INTERNATIONAL, _AMERICAN, _SAID),
     **{kind: (rf"\b(?:{form.pattern})",) for kind, form in numbers.NATIONAL.items()},
 }
-"""By kind what a text has that may hold it."""
+"""By kind, a pattern that every text with it matches."""
 KINDS = tuple(PATTERNS)
 
 _LINEAR = {kind: tuple(map(Linear, patterns)) for kind, patterns in PATTERNS.items()}
@@ -50,7 +50,7 @@ def prepare(kind: str) -> None:
 
 
 def found(raw: bytes, kind: str) -> Found:
-    """Give where personal data of a kind is in a folded text, as UTF-8."""
+    """Return where personal data of a kind is in a folded text, as UTF-8."""
     if kind == "email":
         return _emails(raw)
     if kind == "card":
@@ -123,7 +123,7 @@ def _is_told(raw: bytes, begin: int, written: str, form: NumberForm) -> bool:
 
 
 def _is_alone(raw: bytes, begin: int, end: int) -> bool:
-    """Whether a number is no part of a longer one, of a word, of a path or of a version."""
+    """Return whether a number is no part of a longer one, of a word, of a path or of a version."""
     if begin and (raw[begin - 1] in _BESIDE or (raw[begin - 1] in b".+-/" and raw[begin : begin + 1] != b"+")):
         return False
     after = raw[end : end + 2]
@@ -131,7 +131,7 @@ def _is_alone(raw: bytes, begin: int, end: int) -> bool:
 
 
 def _is_said(word: str, text: str) -> bool:
-    """Whether a word, or what begins with it where it is long, stands in the text."""
+    """Return whether a word, or for a long one its prefix, is in the text."""
     at = text.find(word)
     while at >= 0:
         before, after = text[at - 1 : at] if at else "", text[at + len(word) : at + len(word) + 1]

@@ -1,6 +1,6 @@
 """Phrases that speak to a model in place of its user: known beginnings of injected instructions. Pure, linear.
 
-Paraphrases are not found; what is not found is in docs/guardrails.md.
+Paraphrases are not found; docs/secure/guardrails.md lists the limits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GAP = r"[\s\"'*.,:;-]{1,4}"
 
 
 def _phrase(kind: str, heads: str, rest: str = "") -> tuple[str, str]:
-    """Give a kind and the pattern of a phrase: one of the heads, then the rest.
+    """Return a kind and the pattern of a phrase: one of the heads, then the rest.
 
     In them `~` stands for a few words, a blank for any gap.
     """
@@ -171,7 +171,7 @@ _PHRASES = (
     ),
 )
 PATTERNS = [(kind, pattern) for kind, pattern in _PHRASES]
-"""Kinds and what a text has that holds them."""
+"""Kinds and their patterns."""
 _BY_KIND = {kind: [Linear(pattern) for each, pattern in _PHRASES if each == kind] for kind in KINDS}
 
 
@@ -182,7 +182,7 @@ def prepare(kind: str) -> None:
 
 
 def found(raw: bytes, kind: str) -> Found:
-    """Give where phrases of a kind are in a folded text, as UTF-8. Of places within one another the first counts."""
+    """Return where phrases of a kind are in a folded text, as UTF-8. Of places within one another the first counts."""
     places = sorted(place for pattern in _BY_KIND[kind] for place in pattern.places(raw))
     done = 0
     for begin, end in places:

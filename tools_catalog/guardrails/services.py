@@ -26,7 +26,7 @@ _LARGEST_ANSWER = 16 << 20
 
 
 def configuration_of(service: Service, path: str, seconds: float) -> HttpConfiguration:
-    """Give how the service is asked; raise ValueError for a path that cannot be."""
+    """Return how the service is asked; raise ValueError for a path that cannot be."""
     raw: dict[str, Json] = {
         "service": service.slug,
         "method": "POST",
@@ -49,7 +49,7 @@ class _Deadline:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What a backend reads of the context of a call."""
+    """A backend's view of the context of a call."""
 
     deadline: _Deadline
     call: Any = None

@@ -17,7 +17,7 @@ MAX_CHARACTERS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class TriedScan:
-    """What was found, and how long looking took."""
+    """The findings, and the duration of the search."""
 
     scan: Scan
     milliseconds: float
@@ -28,7 +28,7 @@ class TriedScan:
 
     @property
     def masked(self) -> str:
-        """What would be left, a text as it is, anything else as JSON."""
+        """The remaining value: a text as it is, anything else as JSON."""
         value = self.scan.value
         return value if isinstance(value, str) else json.dumps(value).decode("utf-8", "replace")
 
@@ -44,17 +44,17 @@ class TriedScan:
 def tried(
     value: Json, detectors: Sequence[str] = (), max_bytes: int | None = None, max_depth: int | None = None
 ) -> TriedScan:
-    """Look for what detectors find, without names for all. Raises ValueError for an unknown name, and for too much."""
+    """Run the detectors, by default all. Raises ValueError for an unknown name, and for too much."""
     return _tried(scanner_of(named(detectors or tuple(GROUPS)), max_bytes, max_depth), value)
 
 
 def tried_guardrails(value: Json, guardrails: Iterable[Guardrail]) -> list[tuple[Guardrail, TriedScan | None]]:
-    """Say of each guardrail what it finds; None of one that asks a function or a service, which is not asked here."""
+    """Return each guardrail's findings; None for one with a function or a service, which is not called here."""
     return [(each, None if each.scanner is None else _tried(each.scanner, value)) for each in guardrails]
 
 
 def read(text: str) -> Json:
-    """Give what somebody pasted: JSON where it is an object or a list, else the text itself."""
+    """Return the pasted value: JSON if it is an object or a list, else the text itself."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(text.strip().encode())

@@ -32,12 +32,13 @@ class PythonKind(ToolKind):
     label = _("Python function")
     short_label = "Python"
     form_fields = ("function",)
+    DOES = ("function",)
 
     def check(self, tool: DefinedTool) -> None:
         reference = tool.configuration.get("function")
         if reference not in python.registry:
             raise ValueError(
-                _t("There is no registered function %(name)r. Registered: %(known)s")
+                _t("No function named %(name)r is registered. Registered: %(known)s")
                 % {"name": reference, "known": ", ".join(sorted(python.registry)) or "-"}
             )
 
@@ -51,7 +52,7 @@ class PythonKind(ToolKind):
         return str(configuration.get("function", "")).rpartition(":")[2]
 
     def completed(self, entry: dict[str, Json], members: Iterable[str]) -> dict[str, Json]:
-        """What an entry leaves out comes from the function."""
+        """Missing members of an entry come from the function."""
         reference = entry.get("configuration", {}).get("function")
         if not isinstance(reference, str):
             raise ValueError('configuration: a python tool needs {"function": "module:name"}.')
@@ -71,9 +72,7 @@ class PythonKind(ToolKind):
             widget=UnfoldAdminSelectWidget,
             choices=[("", "—"), *((name, name) for name in sorted(python.registry))],
             initial=configuration.get("function", ""),
-            help_text=_(
-                "For Python tools. What is left empty above is taken from the function when the tool is added."
-            ),
+            help_text=_("For Python tools. Blank fields above are filled in from the function when the tool is added."),
         )
         return {"function": function}
 

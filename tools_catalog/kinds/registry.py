@@ -1,4 +1,4 @@
-"""Kinds of tools: what runs a tool, as one object a kind, asked by every place that meets a tool's configuration.
+"""Kinds of tools: one object per kind of backend, used wherever a tool's configuration is needed.
 
 A kind is one file that registers a `ToolKind`: in this folder, or `kinds.py` of an operator's own app. Models,
 snapshot, admin, bundles, REST and `doctor` ask the registry and name no kind. The database holds a kind's name and
@@ -8,15 +8,17 @@ does not know which kinds there are.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from django.db.models import Q
 from django.utils.functional import Promise
 from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext as _t
 
+from sessions_app.protocol import json
 from tools_catalog import kinds, requirements
 from tools_catalog.bindings import Destination
 from tools_catalog.call.base import Backend, Json
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class DefinedTool(Protocol):
-    """What a kind sees of a row of the catalogue."""
+    """A kind's view of a row of the catalogue."""
 
     name: str
     configuration: Json
@@ -47,34 +49,51 @@ class DefinedTool(Protocol):
     def annotations(self) -> dict[str, Json]: ...
 
 
+class Configured(Protocol):
+    """A row with a configuration."""
+
+    configuration: Json
+
+
+Row = TypeVar("Row", bound=Configured)
+
+
 class TakeCredentials(Protocol):
     """Gives texts by name with references in place of credentials; raises ValueError for one that has to go."""
 
     def __call__(self, texts: Json, place: str, to: Destination, before: Json = None, *, is_moved: bool) -> Json: ...
 
 
+def _sends_none(_backend: Backend) -> Iterable[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What a snapshot needs of one tool to serve it."""
+    """The runtime parts of one tool in a snapshot."""
 
     make: Callable[[], Backend]
     """Compiles the tool; raises for a configuration that cannot be run. Not called again while `key` stays."""
     key: str = ""
-    """What the backend depends on beside the tool's definition."""
+    """The backend's dependencies beside the tool's definition."""
     why_not: str = ""
     """Why the tool may not be called, for clients; empty where it may."""
     connection: str | None = None
     """The upstream behind the tool, for the audit."""
     upstream_name: str = ""
-    """What the tool is called there."""
+    """The tool's name there."""
     sight: Sight | None = None
-    """To whom the upstream shows it, where that depends on who asks."""
+    """The callers that the upstream shows it to, if that depends on the user."""
+    place: str = ""
+    """Digest of the settings beside the tool that decide where a call goes and as whom. An approval is bound to it."""
+    secrets: Callable[[Any], Iterable[str]] = _sends_none
+    """Names the secrets that the compiled tool sends."""
 
 
 class ToolKind:
     """How tools of one kind are checked, compiled, described, carried in bundles and edited.
 
-    Every method but `basis` has an answer that suits a kind whose configuration is a plain object.
+    Every method but `basis` has a default that suits a kind with a plain object as configuration.
     """
 
     name: ClassVar[str]
@@ -93,42 +112,69 @@ class ToolKind:
         """Raise ValueError or LookupError, with words for an operator, for a configuration that cannot be kept."""
 
     def without_credentials(self, tool: DefinedTool, before: Json, take: TakeCredentials) -> Json:
-        """Give the configuration with references in place of credentials that stand in it as they are.
+        """Return the configuration with references in place of credentials that stand in it as they are.
 
         `before` is the stored configuration, None for a new tool. Raises ValueError where one must not stand there.
         """
         return tool.configuration
 
     def read(self) -> object:
-        """Read once a snapshot what all tools of the kind stand on; `basis` is given it."""
+        """Read the shared dependencies of the kind's tools once per snapshot; `basis` receives them."""
         return None
 
     def basis(self, tool: DefinedTool, ground: object) -> Basis:
-        """Give what serves the tool. Raises ValueError for a configuration that cannot be run."""
+        """Return the runtime parts of the tool. Raises ValueError for a configuration that cannot be run."""
         raise NotImplementedError
 
     def annotations(self, tool: DefinedTool) -> dict[str, Json]:
-        """Give the ToolAnnotations that clients see."""
+        """Return the ToolAnnotations that clients see."""
         return tool.annotations
 
     # Describing --------------------------------------------------------------------------------------
 
     def source(self, configuration: Mapping[str, Json]) -> str:
-        """Say in a word what is behind a tool: its function, its service, its connection."""
+        """Return a tool's source in a word: its function, its service, its connection."""
         return ""
 
     def secrets(self, configuration: Json) -> Iterable[tuple[str, Destination]]:
-        """Give the names of the secrets that a tool sends, each with where it goes; raises ValueError as `check`."""
+        """Return the names of the secrets that a tool sends, each with where it goes; raises ValueError as `check`."""
         return ()
 
     def not_served(self, tool: DefinedTool) -> str:
-        """Give why a tool that is switched on is not served, for its page; empty where it is."""
+        """Return why a tool that is switched on is not served, for its page; empty where it is."""
         return requirements.why_not(tool.requirements, None)
+
+    DOES: ClassVar[tuple[str, ...]] = ()
+    """Members of a configuration, all texts, by which tools do the same to the outside; none: by the whole."""
+
+    def likeness(self, one: Json) -> Callable[[Json], bool]:
+        """Return whether tools of another configuration may do the same to the outside as those of this one."""
+        if not self.DOES:
+            return lambda other: bool(one == other)
+        return lambda other: isinstance(other, dict) and all(one.get(name) == other.get(name) for name in self.DOES)
+
+    def narrowed(self, one: Json) -> Q:
+        """Return a condition that rows with a like configuration meet; it spares reading the others."""
+        texts = [one.get(name) for name in self.DOES]
+        # Other characters may stand in the column with escapes or without.
+        plain = [text for text in texts if isinstance(text, str) and text.isascii() and text.isprintable()]
+        return Q(*(Q(configuration__contains=json.dumps(text).decode()) for text in plain))
+
+    PLACE: ClassVar[str] = ""
+    """The member of a configuration that names the place of its tools, a row that several share; empty: none."""
+
+    def slugs_of(self, place: object) -> frozenset[str]:
+        """Return the places, as `PLACE` names them, that a row decides about."""
+        return frozenset()
+
+    def moved(self, place: object, rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+        """Yield the pairs of tools that do the same only once `place` is saved as it is: a tool of the place first."""
+        return iter(())
 
     # Bundles -----------------------------------------------------------------------------------------
 
     def completed(self, entry: dict[str, Json], members: Iterable[str]) -> dict[str, Json]:
-        """Give a bundle's entry with what it may leave out; raise ValueError for one that lacks something."""
+        """Return a bundle's entry with defaults for optional members; raise ValueError if one is missing."""
         if missing := [name for name in ("name", "description", "inputSchema", "configuration") if name not in entry]:
             raise ValueError(f"{missing[0]}: it is missing.")
         return dict(entry)
@@ -136,17 +182,17 @@ class ToolKind:
     # The form ----------------------------------------------------------------------------------------
 
     def make_form_fields(self, configuration: Mapping[str, Json]) -> dict[str, forms.Field]:
-        """Give the form's fields of `form_fields`, filled from the configuration of a tool of this kind."""
+        """Return the form's fields of `form_fields`, filled from the configuration of a tool of this kind."""
         return {}
 
     def completed_form(self, data: QueryDict) -> QueryDict:
-        """Give what was sent for a new tool, with what the kind knows of it."""
+        """Return the submitted form of a new tool, with the kind's defaults."""
         return data
 
     def clean_form(self, form: forms.ModelForm, cleaned: dict[str, Json]) -> None:  # type: ignore[type-arg]
         """Make `cleaned["configuration"]` whole, or add errors to the form."""
         if not cleaned.get("configuration"):
-            form.add_error("configuration", _t("A tool of this kind needs its configuration here."))
+            form.add_error("configuration", _t("This kind of tool needs a configuration here."))
 
 
 KINDS: dict[str, ToolKind] = {}
@@ -174,10 +220,10 @@ def kind_of(name: str) -> ToolKind:
 
 
 def choices() -> list[tuple[str, str | Promise]]:
-    """Give what the column `backend` may hold."""
+    """Return the values of the column `backend`."""
     return [(kind.name, kind.label) for kind in KINDS.values()]
 
 
 def by_approval() -> list[str]:
-    """Name the kinds whose tools no bundle holds."""
+    """Name the kinds whose tools are never in a bundle."""
     return [kind.name for kind in KINDS.values() if kind.comes_by_approval]

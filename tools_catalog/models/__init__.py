@@ -2,6 +2,7 @@
 
 from tools_catalog.models.accounts import PendingAuthorization, UpstreamAccount, UpstreamRegistration
 from tools_catalog.models.aliases import McpAlias
+from tools_catalog.models.allowed_hosts import AllowedHost
 from tools_catalog.models.content import McpPrompt, McpResource
 from tools_catalog.models.definitions import McpToolDefinition, McpToolVersion
 from tools_catalog.models.guardrails import McpGuardrail
@@ -16,6 +17,7 @@ from tools_catalog.models.upstream import McpConnection
 from tools_catalog.models.upstream_tools import McpUpstreamTool
 
 __all__ = [
+    "AllowedHost",
     "HttpService",
     "ImportedOperation",
     "LaunchProfile",

@@ -1,8 +1,9 @@
-"""Accounts that the hub has at upstreams: how an issuer knows the hub, what it gave it, what is under way."""
+"""The hub's accounts at upstreams: its registration at an issuer, its tokens, pending sign-ins."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ class _AtPlace(models.Model):
 
     @property
     def _place_key(self) -> str:
-        """As what is encrypted is bound to it."""
+        """The binding of encrypted values."""
         return f"service {self.service_id}" if self.service_id is not None else str(self.connection_id)
 
 
@@ -59,7 +60,7 @@ class UpstreamRegistration(_AtPlace):
 
     class Manner(models.TextChoices):
         BY_HAND = "by_hand", _("entered by hand")
-        DOCUMENT = "document", _("the address of a document")
+        DOCUMENT = "document", _("client metadata URL")
         DYNAMIC = "dynamic", _("registered by the hub")
 
     connection = models.ForeignKey(McpConnection, models.CASCADE, null=True, related_name="registrations")
@@ -68,12 +69,12 @@ class UpstreamRegistration(_AtPlace):
     metadata = JSONText(_("metadata"), default=dict)
     """Of the issuer as it was last read: the members of `protocol.authorization.IssuerMetadata`."""
     resource = models.CharField(_("resource"), max_length=2000, blank=True)
-    """What tokens are asked for: empty where the request does not say."""
-    manner = models.CharField(_("manner"), max_length=10, choices=Manner)
-    client_id = models.CharField(_("client id"), max_length=2000)
-    method = models.CharField(_("how the hub proves who it is"), max_length=30)
+    """The resource of token requests; empty if it is not sent."""
+    manner = models.CharField(_("method"), max_length=10, choices=Manner)
+    client_id = models.CharField(_("client ID"), max_length=2000)
+    method = models.CharField(_("client authentication"), max_length=30)
     redirect_uri = models.CharField(max_length=2000)
-    """Where it sends people back to, as it was told."""
+    """The redirect URI registered there."""
     ciphertext = models.TextField(editable=False, blank=True)
     """The secret that the issuer gave; one that was entered by hand is a `Secret`."""
     proof_key = models.TextField(editable=False, blank=True)
@@ -97,11 +98,11 @@ class UpstreamRegistration(_AtPlace):
         return f"{self._place_key} {self.issuer}"
 
     def set_secret(self, plain: str) -> None:
-        """Keep what the issuer gave; call save() afterwards."""
+        """Store the issuer's secret; call save() afterwards."""
         self.ciphertext = secrets.encrypt(plain, aad=self._binding) if plain else ""
 
     def secret(self) -> str:
-        """Give the secret; empty where there is none. Raises SecretError."""
+        """Return the secret; empty where there is none. Raises SecretError."""
         return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
 
     def set_binding_key(self, pem: str) -> None:
@@ -109,7 +110,7 @@ class UpstreamRegistration(_AtPlace):
         self.proof_key = secrets.encrypt(pem, aad=self._key_binding) if pem else ""
 
     def binding_key(self) -> str:
-        """Give that key as PEM; empty where there is none. Raises SecretError."""
+        """Return that key as PEM; empty where there is none. Raises SecretError."""
         return secrets.decrypt(self.proof_key, aad=self._key_binding) if self.proof_key else ""
 
     def encrypt_anew(self) -> list[str]:
@@ -149,13 +150,13 @@ class UpstreamAccount(_AtPlace):
     server = models.CharField(_("server"), max_length=300, blank=True)
     """The origin that it was connected for: its tokens go nowhere else, wherever the connection leads by then."""
     kind = models.CharField(_("kind"), max_length=10, blank=True)
-    """What the connection's account was by then: one that was lent to read lists makes nobody's calls."""
+    """The connection's kind of account at that time: one that was lent to read lists makes nobody's calls."""
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.WANTED)
     scopes = models.TextField(_("scopes"), blank=True)
     """That the tokens have."""
-    wanted_scopes = models.TextField(_("scopes that the server asked for"), blank=True)
+    wanted_scopes = models.TextField(_("scopes requested by the server"), blank=True)
     wanted_document = models.CharField(max_length=2000, blank=True)
-    """Where the server says that it is described."""
+    """The address of the server's metadata, as stated by it."""
     wants_proof = models.BooleanField(default=False)
     """The server asked for tokens that are bound to a key (DPoP)."""
     step_ups = models.PositiveIntegerField(default=0)
@@ -163,17 +164,17 @@ class UpstreamAccount(_AtPlace):
     access = models.TextField(editable=False, blank=True)
     refresh = models.TextField(editable=False, blank=True)
     id_token = models.TextField(editable=False, blank=True)
-    """Kept where connections need it to tell their issuers who the person is (ID-JAG)."""
+    """Kept if connections need it to identify the person to their issuers (ID-JAG)."""
     is_bound = models.BooleanField(default=False)
     """The access token is bound to the key of the registration, and worth nothing without a proof by it."""
-    expires_at = models.DateTimeField(_("token ends"), null=True, blank=True)
+    expires_at = models.DateTimeField(_("token expires"), null=True, blank=True)
     generation = models.PositiveIntegerField(default=0)
     """Grows with each set of tokens, so that a late writer writes nothing."""
     claimed_until = models.DateTimeField(null=True, blank=True)
     """A process renews the tokens, until then at most."""
     failure = models.CharField(_("last failure"), max_length=500, blank=True)
     account_name = models.CharField(_("name at the issuer"), max_length=200, blank=True)
-    """As the issuer told it; for people to read, never to decide by."""
+    """The issuer's name for it; for people to read, never for decisions."""
     connected_by = models.CharField(_("connected by"), max_length=150, blank=True)
     connected_at = models.DateTimeField(_("connected"), null=True, blank=True)
     refreshed_at = models.DateTimeField(_("renewed"), null=True, blank=True)
@@ -197,11 +198,11 @@ class UpstreamAccount(_AtPlace):
         return f"{self._place_key} {self.principal}".strip()
 
     def sealed(self, field: str, plain: str) -> str:
-        """Give a token as it is stored in `field`: access, refresh or id_token."""
+        """Return a token as it is stored in `field`: access, refresh or id_token."""
         return secrets.encrypt(plain, aad=self._binding(field)) if plain else ""
 
     def opened(self, field: str) -> str:
-        """Give a stored token; empty where there is none. Raises SecretError."""
+        """Return a stored token; empty where there is none. Raises SecretError."""
         stored = str(getattr(self, field))
         return secrets.decrypt(stored, aad=self._binding(field)) if stored else ""
 
@@ -215,9 +216,15 @@ class UpstreamAccount(_AtPlace):
         return secrets.binding("tools_catalog.UpstreamAccount", f"{self._place_key} {self.principal}", field)
 
 
+def shared_sign_ins(of: str, places: Iterable[int]) -> dict[int, str]:
+    """Return which sign-in the shared account of each place is of: after another one, calls have other rights."""
+    rows = UpstreamAccount.objects.filter(principal=SHARED, **{f"{of}_id__in": list(places)})
+    return {place: f"{pk} {moment}" for place, pk, moment in rows.values_list(f"{of}_id", "pk", "connected_at")}
+
+
 class PendingAuthorizationQuerySet(models.QuerySet["PendingAuthorization"]):
     def begin(self, *, state: str, person: str, **fields: Any) -> PendingAuthorization:
-        """Keep a sign-in that begins; the person's oldest end where there are many, and what is long over goes."""
+        """Store a new sign-in; the person's oldest end beyond a bound, and expired ones are deleted."""
         now = timezone.now()
         self.filter(expires_at__lt=now - timedelta(seconds=PENDING_SECONDS)).delete()
         own = self.filter(person=person).order_by("-pk").values_list("pk", flat=True)
@@ -226,7 +233,7 @@ class PendingAuthorizationQuerySet(models.QuerySet["PendingAuthorization"]):
         return self.create(state_digest=digest_of(state), person=person, expires_at=ends, **fields)
 
     def take(self, state: str, person: str) -> PendingAuthorization | None:
-        """Give the sign-in of this state, once and in its time, to the person who began it; None to anybody else."""
+        """Return the sign-in of this state, once and in time, to its initiator; None to anybody else."""
         now = timezone.now()
         found = self.filter(state_digest=digest_of(state), person=person, used_at=None, expires_at__gt=now)
         if not found.update(used_at=now):
@@ -235,11 +242,11 @@ class PendingAuthorizationQuerySet(models.QuerySet["PendingAuthorization"]):
 
 
 class PendingAuthorization(_AtPlace):
-    """A person who was led to an issuer and is to come back."""
+    """A person who was sent to an issuer and is expected back."""
 
     state_digest = models.CharField(max_length=64, unique=True)
     person = models.CharField(max_length=64)
-    """The principal of who began it."""
+    """The principal of its initiator."""
     connection = models.ForeignKey(McpConnection, models.CASCADE, null=True, related_name="+")
     service = models.ForeignKey(HttpService, models.CASCADE, null=True, related_name="+")
     registration = models.ForeignKey(UpstreamRegistration, models.CASCADE, related_name="+")

@@ -32,13 +32,13 @@ class McpAliasQuerySet(models.QuerySet["McpAlias"]):
         self.filter(**{f"{_field(row)}__isnull": False, "name": name}).delete()
 
     def refusal_of(self, row: models.Model, name: str) -> str:
-        """Say why a tool or prompt may not be given the name; empty where no other's alias is in the way."""
+        """Return the reason if a tool or prompt may not have the name; empty unless it is another's alias."""
         field = _field(row)
         others = self.live().filter(**{f"{field}__isnull": False, "name": name}).exclude(**{field: row.pk or 0})
         other = others.select_related(field).first()
         if other is None:
             return ""
-        return _t("%(name)s still leads to %(other)s, which was called so, until %(until)s. Choose another name.") % {
+        return _t("%(name)s still refers to %(other)s, its former name, until %(until)s. Choose another name.") % {
             "name": name,
             "other": other.leads_to,
             "until": date_format(timezone.localtime(other.expires_at), "DATE_FORMAT"),
@@ -56,7 +56,7 @@ class McpAlias(models.Model):
         "tools_catalog.McpPrompt", models.CASCADE, null=True, related_name="aliases", verbose_name=_("prompt")
     )
     created_at = models.DateTimeField(_("renamed"), default=timezone.now)
-    expires_at = models.DateTimeField(_("leads there until"), db_index=True)
+    expires_at = models.DateTimeField(_("valid until"), db_index=True)
 
     objects = McpAliasQuerySet.as_manager()
 
@@ -86,7 +86,7 @@ class McpAlias(models.Model):
 
 
 def purge() -> int:
-    """Remove the aliases whose time is over; give the count."""
+    """Delete the expired aliases; return the number."""
     over = McpAlias.objects.filter(expires_at__lte=timezone.now())
     return over.delete()[0] if over.exists() else 0  # PostgreSQL announces a statement that removes nothing, too
 

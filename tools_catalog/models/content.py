@@ -1,11 +1,11 @@
-"""What clients read beside tools: resources and prompts, each a row that holds its content or names a function."""
+"""Content for clients beside tools: resources and prompts, each a row with content or a function."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from django.conf import settings
@@ -58,11 +58,13 @@ def keep_groups(model: Any) -> None:
 
 
 def misplaced(row: Any, offer: str) -> Any:
-    """Say why a row cannot belong to its workspace: what an upstream offers belongs to that of its connection."""
+    """Return the reason if a row cannot belong to its workspace: an upstream's offers belong to that of its
+    connection.
+    """
     of = getattr(row, offer, None)
     if of is None or of.connection.workspace_id == row.workspace_id:
         return ""
-    return _("It belongs to the workspace of its connection. Change it there: %(slug)s.") % {"slug": of.connection.slug}
+    return _("It belongs to its connection's workspace. Change it there: %(slug)s.") % {"slug": of.connection.slug}
 
 
 class Content(OwnedModel, LoadableModel):
@@ -73,7 +75,7 @@ class Content(OwnedModel, LoadableModel):
 
     title = models.CharField(_("title"), max_length=200, blank=True, help_text=_("Shown to people."))
     description = models.TextField(
-        _("description"), blank=True, help_text=_("Read by models and people: say what it is good for.")
+        _("description"), blank=True, help_text=_("Read by models and people: describe its purpose.")
     )
     function = models.CharField(
         _("function"), max_length=200, blank=True, help_text=_("A registered Python function: module:name.")
@@ -88,7 +90,7 @@ class Content(OwnedModel, LoadableModel):
         _("completions"),
         default=dict,
         blank=True,
-        help_text=_('Values to offer while a client types, by variable: {"city": ["Oslo", …]} or {"function": …}.'),
+        help_text=_('Suggestions while a client types, by variable: {"city": ["Oslo", …]} or {"function": …}.'),
     )
     icons = JSONText(
         _("icons"), default=list, blank=True, help_text=_('A list such as [{"src": "https://…", "mimeType": …}].')
@@ -96,13 +98,16 @@ class Content(OwnedModel, LoadableModel):
     meta = JSONText(_("metadata"), default=dict, blank=True, help_text=_("Sent to clients as _meta."))
     enabled = models.BooleanField(_("enabled"), default=True)
     groups = models.ManyToManyField(
-        Group, verbose_name=_("groups"), blank=True, help_text=_("Who may see and read it. Empty: every caller.")
+        Group,
+        verbose_name=_("groups"),
+        blank=True,
+        help_text=_("Groups that can see and read it. Leave blank for every caller."),
     )
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     DEFINING: ClassVar[tuple[str, ...]] = ()
-    """The columns that say what clients read."""
+    """The columns that define the content for clients."""
     JSON_COLUMNS: ClassVar[tuple[str, ...]] = ("completions", "icons", "meta")
     backend: Any
 
@@ -110,11 +115,11 @@ class Content(OwnedModel, LoadableModel):
         abstract = True
 
     def digest(self) -> str:
-        """Give what tells this definition and content from all others."""
+        """Return a digest of this definition and content."""
         return json.digest(json.canonical({field: getattr(self, field) for field in self.DEFINING}))
 
     def _check(self, problems: dict[str, Json], registry: dict[str, offered.Offered], variables: set[str]) -> None:
-        """Collect what is wrong with the shared columns; `variables` are those that completions may name."""
+        """Collect the problems of the shared columns; `variables` are those that completions may name."""
         checks: dict[str, Callable[[Any], None]] = {
             "completions": lambda value: described.check_completions(value, variables),
             "icons": described.check_icons,
@@ -126,7 +131,7 @@ class Content(OwnedModel, LoadableModel):
             except ValueError as error:
                 problems[field] = str(error)
         if self.backend == "python" and self.function not in registry:
-            problems["function"] = _("There is no registered function %(name)r. Registered: %(known)s") % {
+            problems["function"] = _("No function named %(name)r is registered. Registered: %(known)s") % {
                 "name": self.function,
                 "known": ", ".join(sorted(registry)) or "-",
             }
@@ -134,7 +139,7 @@ class Content(OwnedModel, LoadableModel):
         if problem := misplaced(self, "upstream_offer"):
             problems["workspace"] = problem
         if self.backend == "upstream" and getattr(self, "upstream_offer", None) is None:
-            problems["backend"] = _("What an upstream offers comes here by approval; choose another backend.")
+            problems["backend"] = _("Upstream content is added by approval; choose another backend.")
 
     def _check_length(self, problems: dict[str, Json], field: str, length: int) -> None:
         if length > settings.MCPHUB_MAX_RESOURCE_BYTES:
@@ -154,6 +159,9 @@ class McpResource(Content):
     """A resource as `resources/list` declares it, or many of them by one URI template."""
 
     RECORDED_AS = "resource"
+    GUARDED: ClassVar[dict[str, Any]] = {"meta": {}}
+    """Of a view the hosts outside that it reaches: what it shows may leave by them."""
+    JUDGED_BY = ("content", "function")
 
     DEFINING = (
         "uri",
@@ -175,15 +183,15 @@ class McpResource(Content):
         "URI",
         max_length=1000,
         unique=True,
-        validators=[RegexValidator(URI, _("Write an absolute URI, such as docs://handbook/start."))],
-        help_text=_("A URI, or with variables a template (RFC 6570): docs://chapter/{number}."),
+        validators=[RegexValidator(URI, _("Enter an absolute URI, such as docs://handbook/start."))],
+        help_text=_("A URI, or a template with variables (RFC 6570): docs://chapter/{number}."),
     )
-    name = models.CharField(_("name"), max_length=200, help_text=_("What clients show where there is no title."))
+    name = models.CharField(_("name"), max_length=200, help_text=_("Shown by clients if there is no title."))
     mime_type = models.CharField(
         _("MIME type"),
         max_length=200,
         blank=True,
-        validators=[RegexValidator(_MIME_TYPE, _("Write a media type, such as text/markdown."))],
+        validators=[RegexValidator(_MIME_TYPE, _("Enter a media type, such as text/markdown."))],
     )
     annotations = JSONText(
         _("annotations"),
@@ -195,7 +203,7 @@ class McpResource(Content):
     content = models.TextField(
         _("content"),
         blank=True,
-        help_text=_("The text, or the bytes in base64. In a template {variable} stands for its value."),
+        help_text=_("Text, or bytes in base64. In a template, {variable} is replaced by its value."),
     )
 
     objects = Switchable.as_manager()
@@ -214,14 +222,23 @@ class McpResource(Content):
                 | Q(backend="upstream", content="", function="")
                 | (~Q(backend__in=["python", "upstream"]) & Q(function="")),
                 name="resource_content_or_function",
-                violation_error_message=_("A resource has content, or the backend Python and a function."),
+                violation_error_message=_("A resource needs content, or the backend Python and a function."),
             ),
             models.CheckConstraint(
                 condition=~Q(backend="blob", uri__contains="{"),
                 name="resource_template_is_not_blob",
-                violation_error_message=_("A template is filled with text or by a function."),
+                violation_error_message=_("A template needs text or a function."),
             ),
         ]
+
+    def careful_values(self, stored: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        wanted = mcp_apps.domains(self.meta)
+        if not wanted or not mcp_apps.is_view(self.uri):
+            return {}
+        is_same = stored is not None and all(stored[name] == getattr(self, name) for name in self.JUDGED_BY)
+        if is_same and stored is not None and mcp_apps.domains(stored["meta"]) >= wanted:
+            return {}
+        return {"meta": mcp_apps.without_domains(self.meta)}
 
     def __str__(self) -> str:
         return self.uri
@@ -244,12 +261,12 @@ class McpResource(Content):
             except (binascii.Error, ValueError):
                 problems["content"] = _("This is not base64.")
         if mcp_apps.is_view(self.uri) and self.mime_type != mcp_apps.MIME_TYPE and self.backend != "upstream":
-            problems["mime_type"] = _("A view, whose URI begins with ui://, has the media type %(type)s.") % {
+            problems["mime_type"] = _("A view (URI ui://…) needs the media type %(type)s.") % {
                 "type": mcp_apps.MIME_TYPE
             }
         self._check_length(problems, "content", len(self.content.encode("utf-8", "surrogatepass")))
         if "\x00" in self.content:
-            problems["content"] = _("The text holds a NUL character, which a database cannot keep.")
+            problems["content"] = _("The text contains a NUL character, which the database can't store.")
         if problems:
             raise ValidationError(problems)
 
@@ -301,7 +318,9 @@ class McpPrompt(Content):
         _("messages"),
         default=list,
         blank=True,
-        help_text=_('A list: [{"role": "user", "content": "Weather in {city}?"}]. {argument} stands for its value.'),
+        help_text=_(
+            'A list: [{"role": "user", "content": "Weather in {city}?"}]. {argument} is replaced by its value.'
+        ),
     )
 
     objects = Switchable.as_manager()
@@ -319,7 +338,7 @@ class McpPrompt(Content):
                 | Q(backend="upstream", messages=[], function="")
                 | (Q(backend="messages", function="") & ~Q(messages=[])),
                 name="prompt_messages_or_function",
-                violation_error_message=_("A prompt has messages, or the backend Python and a function."),
+                violation_error_message=_("A prompt needs messages, or the backend Python and a function."),
             ),
         ]
 

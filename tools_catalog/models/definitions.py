@@ -1,7 +1,8 @@
-"""WHAT can be called: tool definitions and their immutable versions."""
+"""The callable part of the catalogue: tool definitions and their immutable versions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -34,7 +35,7 @@ class TaskChoice(models.TextChoices):
     """`execution.taskSupport` in an operator's words."""
 
     FORBIDDEN = TaskSupport.FORBIDDEN.value, _("Never")
-    OPTIONAL = TaskSupport.OPTIONAL.value, _("Where the client can follow one")
+    OPTIONAL = TaskSupport.OPTIONAL.value, _("When the client supports tasks")
     REQUIRED = TaskSupport.REQUIRED.value, _("Always")
 
 
@@ -44,25 +45,32 @@ _MEMBERS = 240
 
 class McpToolDefinitionQuerySet(Switchable["McpToolDefinition"]):
     def characters(self) -> int:
-        """Give about how many characters the list of these tools has that are switched on, without reading them."""
+        """Return about how many characters the list of these tools has that are switched on, without reading them."""
         columns = ("name", "title", "description", "input_schema", "output_schema", "meta")
         length = sum((Length(column) for column in columns), start=Value(_MEMBERS))
         return self.filter(enabled=True).aggregate(characters=Sum(length))["characters"] or 0
 
     def called(self, name: str) -> McpToolDefinition | None:
-        """Give the tool of a name, or else of a former name that still leads to it."""
+        """Return the tool of a name, or else of a former name that still leads to it."""
         found = self.filter(name=name).first()
         return found or self.filter(aliases__in=McpAlias.objects.live().filter(name=name, tool__isnull=False)).first()
 
 
 class McpToolDefinition(OwnedModel, GuardedModel):
-    """A tool as `tools/list` declares it, with how it is run and who may see it."""
+    """A tool as `tools/list` declares it, with its backend and its visibility."""
 
     RECORDED_AS = "tool"
     IS_SHARED = True
     GUARDED: ClassVar[dict[str, Any]] = {"read_only": False, "destructive": True}
+    GUARDED_AS_STORED = ("workspace_id",)
+    """Its calls are read by the people of its workspace."""
     GUARDED_LINKS = ("groups",)
     JUDGED_BY = ("backend", "configuration")
+    BOUND = (
+        *("name", "meta", "read_only", "destructive", "idempotent", "open_world"),
+        *("backend", "configuration", "enabled", "workspace_id"),
+        *("input_schema", "output_schema"),
+    )
 
     VERSIONED = (
         "name",
@@ -81,7 +89,7 @@ class McpToolDefinition(OwnedModel, GuardedModel):
         "task_support",
     )
     UNSAID: ClassVar[dict[str, Any]] = {"task_support": TaskSupport.FORBIDDEN.value}
-    """What came later, at the value that says nothing: left out of a version, so that its digest stays."""
+    """Later additions, with their neutral values: omitted from a version, so that its digest stays."""
 
     name = models.CharField(
         _("name"),
@@ -92,14 +100,14 @@ class McpToolDefinition(OwnedModel, GuardedModel):
     )
     title = models.CharField(_("title"), max_length=200, blank=True)
     description = models.TextField(
-        _("description"), help_text=_("Read by models: say what the tool does and when to use it.")
+        _("description"), help_text=_("Read by models: describe the tool's purpose and when to use it.")
     )
     input_schema = JSONText(_("input schema"), help_text=_("JSON Schema of the arguments; its root type is object."))
     output_schema = JSONText(
         _("output schema"),
         default=dict,
         blank=True,
-        help_text=_("JSON Schema of the structured result. Empty: the tool promises none."),
+        help_text=_("JSON Schema of the structured result. Leave blank if the tool has none."),
     )
     version = models.CharField(_("version"), max_length=20, default="1", editable=False)
     enabled = models.BooleanField(_("enabled"), default=True)
@@ -109,14 +117,16 @@ class McpToolDefinition(OwnedModel, GuardedModel):
         _("configuration"), help_text=_('Python: {"function": …}. HTTP: method, url, query, headers, body, response.')
     )
     read_only = models.BooleanField(
-        _("read-only"),
-        default=False,
-        help_text=_("Changes nothing anywhere. Recorded once, with its outcome, without the record before the call."),
+        _("read-only"), default=False, help_text=_("No side effects. Skips the write-ahead audit record.")
     )
-    destructive = models.BooleanField(_("destructive"), default=True, help_text=_("May delete or overwrite."))
-    idempotent = models.BooleanField(_("idempotent"), default=False, help_text=_("Calling again changes nothing more."))
+    destructive = models.BooleanField(_("destructive"), default=True, help_text=_("Can delete or overwrite data."))
+    idempotent = models.BooleanField(
+        _("idempotent"), default=False, help_text=_("Calling it again has no further effect.")
+    )
     open_world = models.BooleanField(_("open world"), default=True, help_text=_("Reaches systems outside the hub."))
-    retry_safe = models.BooleanField(_("retry-safe"), default=False, help_text=_("A client may be told to try again."))
+    retry_safe = models.BooleanField(
+        _("retry-safe"), default=False, help_text=_("Errors can advise the client to retry.")
+    )
     timeout_seconds = models.FloatField(
         _("timeout in seconds"), default=30.0, validators=[MinValueValidator(0.1), MaxValueValidator(3600)]
     )
@@ -126,22 +136,28 @@ class McpToolDefinition(OwnedModel, GuardedModel):
         choices=TaskChoice,
         default=TaskChoice.FORBIDDEN,
         help_text=_(
-            "A task is answered at once with a handle, goes on in the background, and is polled for its result. "
-            "Always: clients that know no tasks cannot call the tool. Otherwise: they wait for the answer as ever."
+            "Run as an MCP task: the client gets a handle and polls for the result. “Always” hides the tool "
+            "from clients without task support; “When the client supports tasks” falls back to a normal call."
         ),
     )
     calls_per_minute = models.PositiveIntegerField(
-        _("calls per minute"), null=True, blank=True, help_text=_("For all callers together. Empty: no limit.")
+        _("calls per minute"), null=True, blank=True, help_text=_("For all callers together. Leave blank for no limit.")
     )
     groups = models.ManyToManyField(
-        Group, verbose_name=_("groups"), blank=True, help_text=_("Who may see and call it. Empty: every caller.")
+        Group,
+        verbose_name=_("groups"),
+        blank=True,
+        help_text=_("Groups that can see and call it. Leave blank for every caller."),
     )
     meta = JSONText(_("metadata"), default=dict, blank=True, help_text=_("Sent to clients as _meta."))
     requirements = JSONText(
         _("server requirements"),
         default=dict,
         blank=True,
-        help_text=_('Of its service: {"kind": "bitbucket-datacenter", "version": ">=8.0"}. Else it is not served.'),
+        help_text=_(
+            'Requirements on its service: {"kind": "bitbucket-datacenter", "version": ">=8.0"}. Without a match '
+            "the tool is not available."
+        ),
     )
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -149,7 +165,7 @@ class McpToolDefinition(OwnedModel, GuardedModel):
     objects = McpToolDefinitionQuerySet.as_manager()
 
     change_reason: str = ""
-    """Said by who edits; kept with the version that the edit makes."""
+    """Entered by the editor; stored with the version that the edit makes."""
     change_author: Any = None
     """A user, or the label of a key."""
 
@@ -159,7 +175,7 @@ class McpToolDefinition(OwnedModel, GuardedModel):
         verbose_name = _("tool")
         verbose_name_plural = _("tools")
         ordering = ["name"]
-        permissions = [("try_mcptooldefinition", _("Can make real calls from the admin"))]
+        permissions = [("try_mcptooldefinition", _("Can make real calls from the console"))]
         constraints = [
             models.CheckConstraint(condition=Q(name__regex=TOOL_NAME.pattern), name="tool_name_wellformed"),
             models.CheckConstraint(condition=~Q(description=""), name="tool_description_present"),
@@ -169,7 +185,7 @@ class McpToolDefinition(OwnedModel, GuardedModel):
             models.CheckConstraint(
                 condition=~Q(read_only=True, destructive=True),
                 name="tool_read_only_is_not_destructive",
-                violation_error_message=_("A read-only tool cannot be destructive."),
+                violation_error_message=_("A read-only tool can't be destructive."),
             ),
         ]
 
@@ -208,11 +224,12 @@ class McpToolDefinition(OwnedModel, GuardedModel):
             raise ValidationError(problems)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save, and make the next immutable version where what is versioned has changed."""
+        """Save, and create the next immutable version if a versioned column has changed."""
         self.timeout_seconds = float(self.timeout_seconds)  # 30 and 30.0 are one definition
         with transaction.atomic():
             if self._moving is not None:
                 self._moving.store()
+            self.refuse_move()  # before it is held back: without the right nobody proposes it
             self.hold_back(kwargs.get("update_fields"))
             snapshot = self._snapshot()
             digest = self.digest()
@@ -237,6 +254,12 @@ class McpToolDefinition(OwnedModel, GuardedModel):
             else:
                 super().save(*args, **kwargs)
 
+    def hold_back(self, only: Iterable[str] | None = None) -> None:
+        from tools_catalog.models import reach
+
+        super().hold_back(only)
+        reach.hold_back_tool(self, None if only is None else set(only))
+
     def _check_meta(self) -> None:
         if not isinstance(self.meta, dict):
             raise ValueError(_("This must be a JSON object."))
@@ -255,7 +278,7 @@ class McpToolDefinition(OwnedModel, GuardedModel):
             kind.check(self)
 
     def digest(self) -> str:
-        """Give what tells this definition from all others, as versions and calls record it."""
+        """Return the digest of this definition in versions and calls."""
         return json.digest(json.canonical(self._snapshot()))
 
     def _snapshot(self) -> dict[str, Json]:
@@ -284,7 +307,7 @@ keep_groups(McpToolDefinition)
 
 
 class McpToolVersion(models.Model):
-    """What clients saw and what ran under one version number. Never changed."""
+    """The visible and executed definition under one version number. Never changed."""
 
     tool = models.ForeignKey(McpToolDefinition, models.PROTECT, related_name="versions", verbose_name=_("tool"))
     version = models.CharField(_("version"), max_length=20)
@@ -313,8 +336,8 @@ class McpToolVersion(models.Model):
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         if not self._state.adding:
-            raise ValidationError(_("A version is never changed; edit the tool to make the next one."))
+            raise ValidationError(_("A version can't be changed; edit the tool to create a new one."))
         super().save(*args, **kwargs)
 
     def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
-        raise ValidationError(_("A version is never deleted."))
+        raise ValidationError(_("A version can't be deleted."))

@@ -1,4 +1,4 @@
-"""The JSON columns of resources and prompts: what they may hold, said to who edits them."""
+"""The JSON columns of resources and prompts: validation, with messages for editors."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def check_completions(value: Json, variables: set[str]) -> None:
     for name, source in value.items():
         if name not in variables:
             raise ValueError(
-                _("%(name)r is no variable here. Variables: %(known)s")
+                _("Unknown variable %(name)r. Variables: %(known)s")
                 % {"name": name, "known": ", ".join(sorted(variables)) or "-"}
             )
         if isinstance(source, list):
             if len(source) > _MOST_ENUMERATED or not all(isinstance(word, str) for word in source):
                 raise ValueError(
-                    _("%(name)s: write at most %(most)d texts.") % {"name": name, "most": _MOST_ENUMERATED}
+                    _("%(name)s: enter at most %(most)d texts.") % {"name": name, "most": _MOST_ENUMERATED}
                 )
         elif not isinstance(source, dict) or source.keys() != {"function"}:
-            raise ValueError(_('%(name)s: write a list of texts, or {"function": …}.') % {"name": name})
+            raise ValueError(_('%(name)s: enter a list of texts, or {"function": …}.') % {"name": name})
         elif source["function"] not in offered.completions:
             raise ValueError(
-                _("There is no registered function %(name)r. Registered: %(known)s")
+                _("No function named %(name)r is registered. Registered: %(known)s")
                 % {"name": source["function"], "known": ", ".join(sorted(offered.completions)) or "-"}
             )
 
@@ -56,12 +56,12 @@ def check_icons(value: Json) -> None:
         if not isinstance(source, str) or not source.startswith(("https://", "data:image/")):
             raise ValueError(_("An icon needs src, an address that begins with https:// or data:image/."))
         if icon.keys() - {"src", "mimeType", "sizes", "theme"}:
-            raise ValueError(_("An icon has src, mimeType, sizes and theme, nothing else."))
+            raise ValueError(_("An icon has only src, mimeType, sizes and theme."))
         sizes = icon.get("sizes", [])
         if not isinstance(sizes, list) or not all(isinstance(size, str) for size in sizes):
             raise ValueError(_('sizes is a list of texts, such as ["48x48"].'))
         if icon.get("theme", "light") not in ("light", "dark") or not isinstance(icon.get("mimeType", ""), str):
-            raise ValueError(_("theme is light or dark, mimeType a text."))
+            raise ValueError(_("theme must be light or dark, mimeType a text."))
 
 
 def check_annotations(value: Json, *, is_foreign: bool = False) -> None:
@@ -69,22 +69,22 @@ def check_annotations(value: Json, *, is_foreign: bool = False) -> None:
     check_object(value)
     if not is_foreign and (unknown := sorted(value.keys() - _ANNOTATIONS)):
         raise ValueError(
-            _("%(name)r is no annotation. Annotations: %(known)s")
+            _("Unknown annotation %(name)r. Annotations: %(known)s")
             % {"name": unknown[0], "known": ", ".join(sorted(_ANNOTATIONS))}
         )
     audience = value.get("audience", [])
     if not isinstance(audience, list) or not all(role in ("user", "assistant") for role in audience):
-        raise ValueError(_("audience is a list of user and assistant."))
+        raise ValueError(_("audience must be a list of user and assistant."))
     priority = value.get("priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int | float) or not 0 <= priority <= 1:
-        raise ValueError(_("priority is a number from 0 to 1."))
+        raise ValueError(_("priority must be a number from 0 to 1."))
     moment = value.get("lastModified", "2026-01-01")
     if not isinstance(moment, str) or not _MOMENT.fullmatch(moment):
-        raise ValueError(_("lastModified is a moment, such as 2026-01-31T12:00:00Z."))
+        raise ValueError(_("lastModified must be a timestamp, such as 2026-01-31T12:00:00Z."))
 
 
 def check_arguments(value: Json, *, is_foreign: bool = False) -> set[str]:
-    """Give the names of a prompt's arguments. Those of a foreign prompt may have members that nobody knows here."""
+    """Return the names of a prompt's arguments. Those of a foreign prompt may have members that nobody knows here."""
     if not isinstance(value, list):
         raise ValueError(_("This must be a JSON list."))
     names: set[str] = set()
@@ -93,13 +93,13 @@ def check_arguments(value: Json, *, is_foreign: bool = False) -> set[str]:
         if not isinstance(name, str) or not _ARGUMENT_NAME.fullmatch(name):
             raise ValueError(_("An argument needs a name: 1 to 64 of A-Z a-z 0-9 _ . -"))
         if name in names:
-            raise ValueError(_("The argument %(name)s is there twice.") % {"name": name})
+            raise ValueError(_("The argument %(name)s appears twice.") % {"name": name})
         names.add(name)
         is_odd = bool(argument.keys() - _ARGUMENT_MEMBERS) and not is_foreign
         if is_odd or not isinstance(argument.get("required", False), bool):
-            raise ValueError(_("An argument has name, title, description and required, which is true or false."))
+            raise ValueError(_("An argument has only name, title, description and required (true or false)."))
         if not all(isinstance(argument.get(text, ""), str) for text in ("title", "description")):
-            raise ValueError(_("An argument has name, title, description and required, which is true or false."))
+            raise ValueError(_("An argument has only name, title, description and required (true or false)."))
     return names
 
 
@@ -109,9 +109,9 @@ def check_messages(value: Json) -> None:
         raise ValueError(_("This must be a JSON list."))
     for message in value:
         if not isinstance(message, dict) or message.keys() != {"role", "content"}:
-            raise ValueError(_("A message has role and content."))
+            raise ValueError(_("A message has only role and content."))
         if message["role"] not in ("user", "assistant"):
-            raise ValueError(_("The role of a message is user or assistant."))
+            raise ValueError(_("The role of a message must be user or assistant."))
         if not isinstance(message["content"], str):
             _check_block(message["content"])
 
@@ -121,12 +121,12 @@ def _check_block(block: Json) -> None:
     members = REQUIRED_MEMBERS.get(kind) if isinstance(kind, str) else None
     if members is None:
         raise ValueError(
-            _("Content is a text or a block of the type %(known)s.") % {"known": ", ".join(REQUIRED_MEMBERS)}
+            _("Content must be a text or a block of type %(known)s.") % {"known": ", ".join(REQUIRED_MEMBERS)}
         )
     for member in members:
         wanted: type = dict if member == "resource" else str
         if not isinstance(block.get(member), wanted):
-            raise ValueError(_("A block of the type %(kind)s needs %(member)s.") % {"kind": kind, "member": member})
+            raise ValueError(_("A block of type %(kind)s needs %(member)s.") % {"kind": kind, "member": member})
     if kind in ("image", "audio"):
         _check_base64(block["data"])
     if kind == "resource":

@@ -1,4 +1,4 @@
-"""Guardrails: what is looked for in arguments and results, where, and what follows."""
+"""Guardrails: detectors, their scope, and the consequences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_SECONDS = 10.0
 
 
 class McpGuardrail(ScopedModel, LoadableModel):
-    """One guardrail; see docs/guardrails.md."""
+    """One guardrail; see docs/secure/guardrails.md."""
 
     RECORDED_AS = "guardrail"
     UNRECORDED: ClassVar[tuple[str, ...]] = ("loaded_by", "version")
@@ -73,42 +73,40 @@ class McpGuardrail(ScopedModel, LoadableModel):
     class Action(models.TextChoices):
         INSPECT = "inspect", _("Inspect")
         MASK = "mask", _("Mask")
-        REFUSE = "refuse", _("Refuse")
+        REFUSE = "refuse", _("Deny")
 
     class OnFailure(models.TextChoices):
-        CLOSED = CLOSED, _("Fail closed: the call is refused, the result withheld")
-        OPEN = OPEN, _("Fail open: the call goes on unlooked at")
+        CLOSED = CLOSED, _("Fail closed: refuse the call, withhold the result")
+        OPEN = OPEN, _("Fail open: continue without inspection")
 
     name = models.CharField(
         _("name"),
         max_length=64,
         unique=True,
         validators=[NAMED],
-        help_text=_("Stands in the record of each call in which it acted."),
+        help_text=_("Appears in the record of each call in which it acted."),
     )
-    direction = models.CharField(_("looks at"), max_length=9, choices=Direction, default=Direction.BOTH)
+    direction = models.CharField(_("inspects"), max_length=9, choices=Direction, default=Direction.BOTH)
     checked_by = models.CharField(_("checked by"), max_length=9, choices=Check, default=Check.DETECTORS)
     detectors = models.CharField(
         _("detectors"),
         max_length=1000,
         blank=True,
-        help_text=_(
-            "Groups or kinds, with blanks between: secrets, personal, hidden, injection, size; or email, iban, …"
-        ),
+        help_text=_("Space-separated groups or kinds: secrets, personal, hidden, injection, size; or email, iban, …"),
     )
     max_bytes = models.PositiveIntegerField(
-        _("most bytes"),
+        _("maximum bytes"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text=_("Of the value as JSON; for the detectors size and bytes."),
+        help_text=_("Of the value as JSON; used by the detectors size and bytes."),
     )
     max_depth = models.PositiveSmallIntegerField(
-        _("most levels"),
+        _("maximum depth"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(256)],
-        help_text=_("Of arrays and objects within one another; for the detectors size and depth."),
+        help_text=_("Of nested arrays and objects; used by the detectors size and depth."),
     )
     function = models.CharField(
         _("function"), max_length=255, blank=True, help_text=_("A function with @guardrail, as module:name.")
@@ -117,40 +115,38 @@ class McpGuardrail(ScopedModel, LoadableModel):
         _("service"),
         max_length=32,
         blank=True,
-        help_text=_("The name of a service of the catalogue: it has the address and the headers."),
+        help_text=_("The name of a catalogue service, which provides the address and headers."),
     )
-    path = models.CharField(_("path"), max_length=500, blank=True, help_text=_("Of the service, such as /look."))
+    path = models.CharField(_("path"), max_length=500, blank=True, help_text=_("On the service, such as /look."))
     seconds = models.FloatField(
         _("seconds"),
         default=2.0,
         validators=[MinValueValidator(0.05), MaxValueValidator(MAX_SECONDS)],
-        help_text=_("How long a function or a service may take."),
+        help_text=_("Time limit for a function or service."),
     )
     on_failure = models.CharField(
-        _("where it fails"),
+        _("on failure"),
         max_length=6,
         choices=OnFailure,
         blank=True,
-        help_text=_(
-            "Of a function or a service that raises, is too slow, or answers nonsense. Say it; there is no default."
-        ),
+        help_text=_("When a function or service raises an error, is too slow, or returns something invalid. Required."),
     )
     action = models.CharField(_("action"), max_length=7, choices=Action, default=Action.INSPECT)
     words = models.CharField(
-        _("words for the caller"),
+        _("message"),
         max_length=500,
         blank=True,
-        help_text=_("Said where it refuses. Say what to do instead, and nothing of what was found."),
+        help_text=_("Shown when it refuses. Suggest an alternative, and don't repeat the finding."),
     )
     position = models.SmallIntegerField(
         _("order"),
         default=0,
         validators=[MinValueValidator(-1000), MaxValueValidator(1000)],
-        help_text=_("Smaller ones first; each sees what those before it masked."),
+        help_text=_("Lowest first; each sees the output of those before it."),
     )
     enabled = models.BooleanField(_("enabled"), default=True)
     watching = models.BooleanField(
-        _("watch only"), default=False, help_text=_("Does nothing: the record says what it would have done.")
+        _("log only"), default=False, help_text=_("Takes no action: only the record shows the verdict.")
     )
     version = models.PositiveIntegerField(_("version"), default=0, editable=False)
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
@@ -169,7 +165,7 @@ class McpGuardrail(ScopedModel, LoadableModel):
             models.CheckConstraint(
                 condition=Q(checked_by="detectors") | Q(on_failure__in=[CLOSED, OPEN]),
                 name="guardrail_says_how_it_fails",
-                violation_error_message=_("Say whether it fails closed or open."),
+                violation_error_message=_("Choose whether it fails closed or open."),
             ),
         ]
 
@@ -179,7 +175,7 @@ class McpGuardrail(ScopedModel, LoadableModel):
     def clean(self) -> None:
         problems = {**self.problems_of_scope(), **self._problems_of_check()}
         if self._state.adding and type(self)._default_manager.count() >= MOST_GUARDRAILS:
-            problems["name"] = _("The hub has %(most)d guardrails, the most there may be. Remove one first.") % {
+            problems["name"] = _("The hub has %(most)d guardrails, the maximum. Delete one first.") % {
                 "most": MOST_GUARDRAILS
             }
         if problems:
@@ -195,13 +191,22 @@ class McpGuardrail(ScopedModel, LoadableModel):
         super().save(*args, **kwargs)
 
     def careful_values(self, stored: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        """A guardrail in force is loosened by two persons, tightened by one. One that does nothing is anybody's."""
-        if stored is None or not stored["enabled"] or stored["watching"]:
-            return {}
+        """A guardrail in force is loosened by two persons, tightened by one. One that does nothing is anybody's.
+
+        An HTTP service reads what others send: two persons let it, and give it more to read.
+        """
+        is_sent = self.Check.SERVICE in (self.checked_by, stored["checked_by"] if stored is not None else "")
+        if stored is None or not stored["enabled"]:
+            return {"enabled": False} if is_sent else {}
+        if stored["watching"]:
+            reach = ("applies_to", "target", "direction", "checked_by", "service", "path")
+            return {name: stored[name] for name in reach} if is_sent else {}
         strict = {
             name: self.GUARDED[name] for name in ("enabled", "watching", "applies_to", "target", "direction", "action")
         }
         careful = {**stored, **strict, "on_failure": CLOSED if stored["checked_by"] != self.Check.DETECTORS else ""}
+        if is_sent:
+            careful |= {name: stored[name] for name in ("applies_to", "target", "direction")}
         if set(stored["detectors"].split()) <= set(self.detectors.split()):
             careful["detectors"] = self.detectors
         return careful
@@ -247,16 +252,16 @@ class McpGuardrail(ScopedModel, LoadableModel):
         if self.checked_by == self.Check.DETECTORS:
             return self._problems_of_detectors()
         if not self.on_failure:
-            problems["on_failure"] = _("Say whether it fails closed or open.")
+            problems["on_failure"] = _("Choose whether it fails closed or open.")
         if self.checked_by == self.Check.FUNCTION and self.function not in functions.registry:
-            problems["function"] = _("There is no function %(name)r with @guardrail. Registered: %(known)s") % {
+            problems["function"] = _("No function named %(name)r with @guardrail. Registered: %(known)s") % {
                 "name": self.function,
                 "known": ", ".join(sorted(functions.registry)) or "-",
             }
         if self.checked_by == self.Check.SERVICE:
             row = HttpService.objects.filter(slug=self.service).first()
             if row is None:
-                problems["service"] = _("There is no service %(name)r.") % {"name": self.service}
+                problems["service"] = _("No service named %(name)r.") % {"name": self.service}
             else:
                 try:
                     configuration_of(row.plain(), self.path, self.seconds)
@@ -270,14 +275,14 @@ class McpGuardrail(ScopedModel, LoadableModel):
         except ValueError as error:
             return {"detectors": str(error)}
         if not kinds:
-            return {"detectors": _("Name at least one.")}
+            return {"detectors": _("Enter at least one.")}
         if {"bytes", "depth"} & set(kinds) and self.max_bytes is None and self.max_depth is None:
-            return {"max_bytes": _("Say how many bytes, or how many levels below.")}
+            return {"max_bytes": _("Enter the number of bytes or levels below.")}
         if self.action == self.Action.MASK and set(kinds) <= {"bytes", "depth"}:
-            return {"action": _("What is too large cannot be masked. Refuse it.")}
+            return {"action": _("Oversized values can't be masked. Choose “refuse”.")}
         return {}
 
 
 def read_guardrails(services: Mapping[str, Service]) -> list[Guardrail]:
-    """Give those that are switched on, the watching ones too."""
+    """Return those that are switched on, the watching ones too."""
     return [row.compiled(services) for row in readable_rows(McpGuardrail.objects.filter(enabled=True))]

@@ -1,7 +1,8 @@
-"""Launch profiles: the commands that the hub may run as children, and what those may reach."""
+"""Launch profiles: the commands that the hub may run as children, and their permitted access."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -12,13 +13,13 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
 from tools_catalog.bindings import PROFILE, Destination
 from tools_catalog.models.moving import Moving
+from tools_catalog.models.places import PlaceModel
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
-from tools_catalog.upstream import spec
+from tools_catalog.upstream import scripts, spec
 from tools_catalog.upstream.confinement import paths
 
 _PARSED: Final[Mapping[str, Callable[[Any], object]]] = {
@@ -29,8 +30,12 @@ _PARSED: Final[Mapping[str, Callable[[Any], object]]] = {
 }
 
 
+_MOST_LOOKED_AT: Final = 500
+"""Other profiles that a new one is compared with."""
+
+
 def hidden_from_children() -> tuple[str, ...]:
-    """Give what of the hub no confined child may reach: data, keys, the audit, the database."""
+    """Return the hub's paths that no sandboxed child may reach: data, keys, the audit, the database."""
     found: list[object] = [
         settings.MCPHUB_DATA_DIR,
         settings.MCPHUB_SECRET_KEY_FILE,
@@ -43,87 +48,94 @@ def hidden_from_children() -> tuple[str, ...]:
     return tuple(str(path) for path in found)
 
 
-class LaunchProfile(RecordedModel):
-    """A command that the hub may run as a child process. Who may write one runs programs on this machine."""
+class LaunchProfile(PlaceModel):
+    """A command that the hub may run as a child process. Its editors run programs on this machine."""
+
+    SEEN_BY_PEOPLE = True
+    WHERE = BOUND = ("command", "arguments", "environment", "directory")
 
     class Instances(models.TextChoices):
-        EACH = "each", _("One in each worker process")
+        EACH = "each", _("One per worker process")
         SINGLE = "single", _("One in the whole hub")
 
     class Network(models.TextChoices):
         NONE = spec.LaunchSpec.NO_NETWORK, _("None")
-        OPEN = spec.LaunchSpec.OPEN, _("Open: all that the hub's machine reaches, its own services too")
+        OPEN = spec.LaunchSpec.OPEN, _("Open: everything that the hub's machine can reach, including its own services")
 
     name = models.CharField(
         _("name"),
         max_length=32,
         unique=True,
         validators=[check_short_name],
-        help_text=_("Secrets name NAME.stdio as their origin to be used in its environment."),
+        help_text=_("To use a secret in its environment, add NAME.stdio to the secret's origins."),
     )
     command = models.CharField(
-        _("command"), max_length=500, help_text=_("A program: its path, or a name found in PATH. No shell reads it.")
+        _("command"), max_length=500, help_text=_("A program: its path, or a name found in PATH. No shell is involved.")
     )
-    arguments = JSONText(_("arguments"), default=list, blank=True, help_text=_("A list of words, passed as they are."))
+    arguments = JSONText(
+        _("arguments"), default=list, blank=True, help_text=_("A list of arguments, passed as they are.")
+    )
     environment = JSONText(
         _("environment"),
         default=dict,
         blank=True,
         help_text=_(
-            "Variables by name; {secret:NAME} stands for a secret. PATH, LANG, LC_ALL and TZ come from the hub. HOME "
-            "and TMPDIR are folders of the child's own; an unconfined child has those of the hub."
+            "Variables by name; {secret:NAME} inserts a secret. PATH, LANG, LC_ALL and TZ come from the hub. "
+            "HOME and TMPDIR are the child's own folders, or the hub's if it is not sandboxed."
         ),
     )
     directory = models.CharField(
         _("directory"),
         max_length=500,
         blank=True,
-        help_text=_("Where it starts; it may write there. Empty: a folder that the hub makes for it, its HOME."),
+        help_text=_("Where it starts. Leave blank for a folder that the hub makes for it, its HOME."),
     )
     readable = JSONText(
         _("readable paths"),
         default=list,
         blank=True,
-        help_text=_("Files and folders that it may read and run, beyond its program and the system."),
+        help_text=_("Files and folders that it can read and run, besides its program and the system."),
     )
     writable = JSONText(
-        _("writable paths"), default=list, blank=True, help_text=_("Files and folders that it may change.")
+        _("writable paths"),
+        default=list,
+        blank=True,
+        help_text=_("Files and folders that it may change, beneath those of MCPHUB_CHILDREN_WRITABLE."),
     )
     network = models.CharField(
         _("network"),
         max_length=10,
         choices=Network,
         default=Network.NONE,
-        help_text=_("Unix sockets are refused in any case."),
+        help_text=_("Unix sockets are always blocked."),
     )
     user = models.CharField(
         _("user"),
         max_length=32,
         blank=True,
         validators=[RegexValidator(r"^([a-z_][a-z0-9_-]*\$?|[1-9][0-9]{0,8})\Z")],
-        help_text=_("Whom it runs as, by name or number, where the hub runs as root. Empty: the hub's user."),
+        help_text=_("User to run as, by name or number, if the hub runs as root. Leave blank for the hub's user."),
     )
     is_unconfined = models.BooleanField(
-        _("unconfined"),
+        _("not sandboxed"),
         default=False,
         help_text=_(
-            "It may do whatever the hub may, also read the hub's keys and change its records. Only superusers set this."
+            "It can do whatever the hub can, including reading the hub's keys and changing its records. Only "
+            "superusers can set this."
         ),
     )
     memory_mb = models.PositiveIntegerField(
-        _("memory in MB"), default=0, help_text=_("Address space of each process. 0: no limit.")
+        _("memory in MB"), default=0, help_text=_("Address space per process. 0: no limit.")
     )
     cpu_seconds = models.PositiveIntegerField(
-        _("processor time in seconds"), default=0, help_text=_("Of each process, in its whole life. 0: no limit.")
+        _("processor time in seconds"), default=0, help_text=_("Per process, over its whole life. 0: no limit.")
     )
     open_files = models.PositiveIntegerField(_("open files"), default=1024, validators=[MinValueValidator(16)])
     file_mb = models.PositiveIntegerField(
-        _("largest file in MB"), default=1024, help_text=_("That it may write. 0: no limit.")
+        _("largest file in MB"), default=1024, help_text=_("That it can write. 0: no limit.")
     )
     max_processes = models.PositiveIntegerField(
-        _("processes"),
-        default=0,
-        help_text=_("And threads, counted with all others of the user that it runs as. 0: no limit."),
+        _("processes"), default=0, help_text=_("Including threads, counted with all others of its user. 0: no limit.")
     )
     instances = models.CharField(_("instances"), max_length=10, choices=Instances, default=Instances.EACH)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -162,11 +174,18 @@ class LaunchProfile(RecordedModel):
             ("writable", self.writable),
         ):
             if field not in problems and not self.is_unconfined:
-                found = (paths.problem_of(path, hidden_from_children()) for path in named)
+                found = (self._problem_of(path, field) for path in named)
                 if wrong := [problem for problem in found if problem]:
                     problems[field] = wrong
+        if not problems and (replaced := self._problem_with_others()):
+            problems["writable"] = replaced
         if "\x00" in self.command or self.command.startswith("-"):
-            problems["command"] = _("Name a program.")
+            problems["command"] = _("Enter a program.")
+        elif not problems and (path := scripts.without_folder(self.command, self.arguments, self.directory)):
+            problems["command" if path == self.command else "arguments"] = _(
+                "%(path)s is a relative path, and no folder is named in which it starts. Enter the absolute path, or "
+                "the folder as the directory."
+            ) % {"path": path}
         if not problems:
             needed: list[tuple[str, Destination]] = []
 
@@ -179,6 +198,35 @@ class LaunchProfile(RecordedModel):
                 problems["environment"] = problem
         if problems:
             raise ValidationError(problems)
+
+    def _problem_of(self, path: str, field: str) -> str:
+        if field != "writable":
+            return paths.problem_of(path, hidden_from_children())
+        roots = settings.MCPHUB_CHILDREN_WRITABLE
+        return paths.problem_of_writable(path, hidden_from_children(), roots, paths.executed(os.environ))
+
+    def _problem_with_others(self) -> str:
+        """Return the program that a child could replace and another profile runs, or one of this profile that another
+        child could replace.
+        """
+        others = [row for row in LaunchProfile.objects.exclude(pk=self.pk)[:_MOST_LOOKED_AT] if row.writable]
+        writers = [row for row in [self, *others] if not row.is_unconfined and isinstance(row.writable, list)]
+        for writer in writers:
+            runs = [self] if writer is not self else LaunchProfile.objects.exclude(pk=self.pk)[:_MOST_LOOKED_AT]
+            for row in runs:
+                for program in row.programs():
+                    if paths.is_beneath(program, writer.writable):
+                        return _("The launch profile %(one)s could replace %(program)s, which %(other)s runs.") % {
+                            "one": writer.name,
+                            "program": program,
+                            "other": row.name,
+                        }
+        return ""
+
+    def programs(self) -> list[str]:
+        """Return the files that are run by the profile, as far as it names them."""
+        words = [self.command, *(self.arguments if isinstance(self.arguments, list) else [])]
+        return [word for word in words if isinstance(word, str) and word.startswith("/") and os.path.isfile(word)]
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         with transaction.atomic():
@@ -202,6 +250,7 @@ class LaunchProfile(RecordedModel):
             readable=spec.parse_paths(self.readable),
             writable=spec.parse_paths(self.writable),
             hidden=hidden_from_children(),
+            roots=settings.MCPHUB_CHILDREN_WRITABLE,
             network=self.network,
             user=self.user,
             is_unconfined=self.is_unconfined,

@@ -17,15 +17,15 @@ class McpConnectionLink(models.Model):
     process_id = models.CharField(_("process"), max_length=64)
     status = models.CharField(_("status"), max_length=20, choices=McpConnection.Status)
     error_message = models.CharField(_("last error"), max_length=1000, blank=True)
-    stderr = models.TextField(_("last words on stderr"), blank=True)
+    stderr = models.TextField(_("last stderr output"), blank=True)
     protocol_version = models.CharField(_("protocol version"), max_length=20, blank=True)
     server = models.CharField(_("server"), max_length=200, blank=True)
-    latency_ms = models.FloatField(_("last answer after ms"), null=True, blank=True)
-    restarts = models.PositiveIntegerField(_("reconnections"), default=0)
+    latency_ms = models.FloatField(_("last response, ms"), null=True, blank=True)
+    restarts = models.PositiveIntegerField(_("reconnects"), default=0)
     calls = models.PositiveBigIntegerField(_("calls"), default=0)
     failures = models.PositiveBigIntegerField(_("failed calls"), default=0)
-    failed_in_a_row = models.PositiveIntegerField(_("failed calls in a row"), default=0)
-    paused_until = models.DateTimeField(_("left alone until"), null=True, blank=True)
+    failed_in_a_row = models.PositiveIntegerField(_("consecutive failures"), default=0)
+    paused_until = models.DateTimeField(_("circuit open until"), null=True, blank=True)
     """Of this process: after failed calls in a row it makes none, and then one as a trial."""
     holds_lease = models.BooleanField(default=False)
     """This process runs the one child of a profile that allows one in the whole hub."""
@@ -34,8 +34,8 @@ class McpConnectionLink(models.Model):
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     class Meta:
-        verbose_name = _("state of a connection")
-        verbose_name_plural = _("states of connections")
+        verbose_name = _("connection status")
+        verbose_name_plural = _("connection statuses")
         ordering = ["connection", "process_id"]
         constraints = [
             models.UniqueConstraint(fields=["connection", "process_id"], name="link_one_per_process"),

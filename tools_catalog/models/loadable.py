@@ -36,5 +36,5 @@ class LoadableModel(GuardedModel):
             type(self)._base_manager.filter(pk=self.pk).update(loaded_by="")
 
     def came_by(self, reason: str) -> bool:
-        """Whether nobody changed the row since a load of this reason did."""
+        """Return whether nobody changed the row since a load of this reason did."""
         return self.loaded_by == reason[:200]

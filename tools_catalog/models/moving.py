@@ -1,6 +1,6 @@
 """Moves credentials that stand in a row as they are into secrets of their own, when the row is saved.
 
-The secret is bound to the row's origin, the place and the row itself, so nobody gains by it what the text did not give.
+The secret is bound to the row's origin, the location and the row itself, so it gives nobody more than the text did.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _LONGEST_NAME = 64
 
 
 class LiteralRefused(ValueError):
-    """A credential stands in the row, and stays out; the sentence says what to do."""
+    """A credential in the row was refused; the sentence has the next step."""
 
 
 def may_write_secrets() -> bool:
-    """Whether who makes the edit may add secrets: a person with that right, or whoever runs a command here."""
+    """Return whether the editor may add secrets: a person with that permission, or the user of a command here."""
     user: Any = source.current().user
     return user is None or bool(user.has_perm(ADD))
 
@@ -38,9 +38,9 @@ class Moving:
         self._new: list[Secret] = []
 
     def taken(self, texts: Any, place: str, to: Destination, before: Any = None, *, is_moved: bool = False) -> Any:
-        """Give `texts` by name with references in place of credentials. Raises LiteralRefused.
+        """Return `texts` by name with references in place of credentials. Raises LiteralRefused.
 
-        `before` are the texts as they are stored, `is_moved` says that the row was sent to another origin since.
+        `before` are the stored texts; `is_moved` means that the row was sent to another origin since.
         """
         if not isinstance(texts, dict):
             return texts
@@ -52,17 +52,17 @@ class Moving:
             if is_moved and isinstance(before, dict) and before.get(name) == text:
                 raise LiteralRefused(
                     _t(
-                        "%(where)s: the credential was written for another address. Leave it out, or save the row "
-                        "with its old address first: then it becomes a secret, and who may edit secrets adds "
-                        "%(origin)s to it."
+                        "%(where)s: the credential belongs to another address. Remove it, or save the row "
+                        "with its old address first: it then becomes a secret, and somebody who can edit "
+                        "secrets adds %(origin)s to it."
                     )
                     % {"where": f"{place}.{name}", "origin": to.origin}
                 )
             if not may_write_secrets():
                 raise LiteralRefused(
                     _t(
-                        "%(where)s: this looks like a credential, which must not stand here as it is. Write "
-                        "{secret:NAME}, and let somebody who may edit secrets add the secret NAME."
+                        "%(where)s: this looks like a credential, which can't be stored in plain text. Enter "
+                        "{secret:NAME}, and have somebody who can edit secrets add the secret NAME."
                     )
                     % {"where": f"{place}.{name}"}
                 )
@@ -70,14 +70,14 @@ class Moving:
         return changed
 
     def store(self) -> None:
-        """Save what was found. Takes part in the caller's transaction."""
+        """Save the found credentials. Takes part in the caller's transaction."""
         new, self._new = self._new, []
         for secret in new:
-            secret.change_reason = _t("Taken out of a text that held it as it is")
+            secret.change_reason = _t("Moved out of a field that contained it in plain text")
             secret.save()
 
     def _secret(self, plain: str, place: str, to: Destination) -> str:
-        """Give the name of a secret of this value and binding: one that there is, or a new one."""
+        """Return the name of a secret of this value and binding: one that there is, or a new one."""
         users = " ".join(to.users[:1])
         bound = {"origins": to.origin, "places": place, "users": users}
         same = Secret.objects.filter(fingerprint=secrets.fingerprint(plain), **bound).first()

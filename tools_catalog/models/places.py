@@ -1,8 +1,8 @@
-"""What rows of other servers say of the account that the hub has there: connections and services alike."""
+"""Rows that direct the calls of tools: connections, services and launch profiles, with the settings of accounts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from django.db import models
@@ -27,10 +27,26 @@ BY_WORD_GUARDED: Final[Mapping[str, Any]] = {
     "client_secret": None,
     "account_scopes": None,
 }
-"""What says whom the hub names to whom, where it speaks for people."""
+"""The settings that decide whom the hub identifies to whom, if it speaks for people."""
 
 
-class AccountPlaceModel(GuardedModel):
+class PlaceModel(GuardedModel):
+    """A row that directs the calls of tools to a server or program."""
+
+    WHERE: ClassVar[tuple[str, ...]]
+    """The fields with the destination. An edit by which tools would evade a policy needs a second person."""
+
+    class Meta:
+        abstract = True
+
+    def hold_back(self, only: Iterable[str] | None = None) -> None:
+        from tools_catalog.models import reach
+
+        super().hold_back(only)
+        reach.hold_back_place(self, None if only is None else set(only))
+
+
+class AccountPlaceModel(PlaceModel):
     """A server or API at which the hub may have accounts."""
 
     of: ClassVar[str]
@@ -39,39 +55,41 @@ class AccountPlaceModel(GuardedModel):
     """The part of GUARDED that is held back only where the hub speaks for people."""
 
     class Account(models.TextChoices):
-        NONE = spec.NO_ACCOUNT, _("None, or what the headers say")
-        CLIENT = spec.CLIENT_ACCOUNT, _("The hub's own, by client credentials")
-        WORKLOAD = WORKLOAD_ACCOUNT, _("The hub's own, by the identity of its workload")
-        SHARED = spec.SHARED_ACCOUNT, _("One for all callers: an operator connects it")
-        PERSONAL = spec.PERSONAL_ACCOUNT, _("Each person's own: callers connect theirs")
-        BEHALF = BEHALF_ACCOUNT, _("Each person's, by the hub's word (JWT bearer grant)")
-        EXCHANGE = EXCHANGE_ACCOUNT, _("Each person's, by the hub's word (token exchange)")
-        JAG = JAG_ACCOUNT, _("Each person's, by the company's issuer (ID-JAG)")
+        NONE = spec.NO_ACCOUNT, _("None, or as the headers say")
+        CLIENT = spec.CLIENT_ACCOUNT, _("Hub: client credentials")
+        WORKLOAD = WORKLOAD_ACCOUNT, _("Hub: workload identity")
+        SHARED = spec.SHARED_ACCOUNT, _("Shared: an operator connects one account for all callers")
+        PERSONAL = spec.PERSONAL_ACCOUNT, _("Per user: callers connect their own")
+        BEHALF = BEHALF_ACCOUNT, _("Per user: hub-signed assertion (JWT bearer, RFC 7523)")
+        EXCHANGE = EXCHANGE_ACCOUNT, _("Per user: hub-signed assertion (token exchange, RFC 8693)")
+        JAG = JAG_ACCOUNT, _("Per user: through the company's issuer (ID-JAG)")
 
     account = models.CharField(
         _("account"),
         max_length=10,
         choices=Account,
         default=Account.NONE,
-        help_text=_("As whom the hub signs in at a server that demands OAuth."),
+        help_text=_("How the hub authenticates to a server that requires OAuth."),
     )
     client_id = models.CharField(
-        _("client id"),
+        _("client ID"),
         max_length=2000,
         blank=True,
-        help_text=_("What the issuer calls the hub. Empty: the hub registers itself, where the issuer lets it."),
+        help_text=_(
+            "The hub's client ID at the issuer. Leave blank to register dynamically, where the issuer allows it."
+        ),
     )
     client_secret = models.CharField(
         _("client secret"),
         max_length=64,
         blank=True,
-        help_text=_("The name of a secret: the client's password, or its private key as PEM."),
+        help_text=_("The name of a secret that holds the client's password, or its private key as PEM."),
     )
     account_scopes = models.CharField(
         _("scopes to ask for"),
         max_length=1000,
         blank=True,
-        help_text=_("With blanks between. Empty: those that the server asks for."),
+        help_text=_("Space-separated. Leave blank for those that the server requests."),
     )
 
     class Meta:
@@ -87,22 +105,22 @@ class AccountPlaceModel(GuardedModel):
         return {**careful, **{name: stored[name] for name in self.OF_ACCOUNT}}
 
     def problems_of_account(self, headers: dict[str, Any]) -> dict[str, Any]:
-        """Say what of these words does not go together, by field."""
+        """Return the conflicts among these settings, by field."""
         if self.account == spec.NO_ACCOUNT:
             return {}
         problems: dict[str, Any] = {}
         if any(name.lower() == "authorization" for name in headers if isinstance(name, str)):
-            problems["headers"] = _("The account writes the header Authorization. Take it out here.")
+            problems["headers"] = _("The account sets the Authorization header. Remove it here.")
         if self.account == spec.CLIENT_ACCOUNT and not (self.client_id and self.client_secret):
-            problems["account"] = _("Client credentials need a client id and a client secret.")
+            problems["account"] = _("Client credentials need a client ID and a client secret.")
         elif self.account == WORKLOAD_ACCOUNT:
             if not self.client_id:
-                problems["client_id"] = _("What the issuer calls the workload. Enter it.")
+                problems["client_id"] = _("Enter the workload's client ID at the issuer.")
         elif self.account == JAG_ACCOUNT:
             if not self.client_id:
-                problems["client_id"] = _("What the server's issuer calls the hub. Enter it.")
+                problems["client_id"] = _("Enter the hub's client ID at the server's issuer.")
         elif self.account in UNATTENDED and not (self.client_id and self.client_secret):
-            problems["account"] = _("The hub's word needs a client id, and a private key as the client secret.")
+            problems["account"] = _("A hub-signed assertion needs a client ID, and a private key as the client secret.")
         if self.client_secret and not self.client_id:
-            problems["client_id"] = _("A client secret belongs to a client id. Enter that, too.")
+            problems["client_id"] = _("A client secret needs a client ID. Enter that too.")
         return problems

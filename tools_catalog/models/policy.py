@@ -1,10 +1,13 @@
-"""Rules about calls: who may call what with which arguments, and what a person has to say yes to."""
+"""Call rules: permitted callers and arguments, and required approvals."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
+from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -16,18 +19,23 @@ from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.scope import OwnedModel
 from tools_catalog.models.content import Switchable
+from tools_catalog.models.definitions import McpToolDefinition
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.scoped import NAMED, ScopedModel
+from tools_catalog.models.upstream import McpConnection
 from tools_catalog.policy import expressions
 from tools_catalog.policy.ask import ANOTHER, CALLER, Ask
 from tools_catalog.policy.rules import Rule
 
+_GROUP = re.compile(r"""(?:"([^"\\\n]{1,150})"|'([^'\\\n]{1,150})')\s+in\s+principal\.groups\b""")
+"""A group that a condition names."""
+_MOST_GROUPS = 1000
 MOST_RULES = 500
 """Of a hub. Each that concerns a tool is looked at in its calls."""
 
 
 class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
-    """One rule. Its condition is CEL over the call; see docs/policy.md."""
+    """One rule. Its condition is CEL over the call; see docs/secure/call-rules.md."""
 
     RECORDED_AS = "policy_rule"
     UNRECORDED: ClassVar[tuple[str, ...]] = ("loaded_by", "version")
@@ -47,25 +55,25 @@ class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
 
     class Effect(models.TextChoices):
         DENY = "deny", _("Deny")
-        ASK = "ask", _("Ask a person")
+        ASK = "ask", _("Require approval")
         ALLOW = "allow", _("Allow")
 
     class Decider(models.TextChoices):
-        ANOTHER = ANOTHER, _("Somebody else")
-        CALLER = CALLER, _("The person who calls")
+        ANOTHER = ANOTHER, _("Someone else")
+        CALLER = CALLER, _("The calling person")
 
     name = models.CharField(
         _("name"),
         max_length=64,
         unique=True,
         validators=[NAMED],
-        help_text=_("Stands in the record of each call that the rule decides."),
+        help_text=_("Appears in the record of each call that the rule decides."),
     )
     condition = models.TextField(
         _("condition"),
         blank=True,
         help_text=_(
-            'When the rule holds, in CEL: args.amount > 100 && !("finance" in principal.groups). Empty: always.'
+            'A CEL condition: args.amount > 100 && !("finance" in principal.groups). Leave blank to always match.'
         ),
     )
     effect = models.CharField(
@@ -74,36 +82,39 @@ class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
         choices=Effect,
         default=Effect.DENY,
         help_text=_(
-            "Deny wins over ask, ask over allow. Where an allow applies to a tool, its calls need one allow that holds."
+            "Deny wins over ask, ask over allow. If an allow rule applies to a tool, its calls must match one."
         ),
     )
     words = models.CharField(
-        _("words for the caller"),
+        _("message"),
         max_length=500,
         blank=True,
-        help_text=_("Said to whoever calls, and to who decides. Say what to do instead."),
+        help_text=_("Shown to the caller and to whoever decides. Suggest an alternative."),
     )
     priority = models.SmallIntegerField(
         _("priority"),
         default=0,
         validators=[MinValueValidator(-1000), MaxValueValidator(1000)],
-        help_text=_("Among rules with one effect the highest decides, and its words are said."),
+        help_text=_("Among rules with the same effect, the highest priority wins and its message is shown."),
     )
     enabled = models.BooleanField(_("enabled"), default=True)
     watching = models.BooleanField(
-        _("watch only"), default=False, help_text=_("Decides nothing: the record says what it would have done.")
+        _("log only"), default=False, help_text=_("Takes no action: only the record shows the verdict.")
     )
     valid_from = models.DateTimeField(_("valid from"), null=True, blank=True)
     valid_until = models.DateTimeField(_("valid until"), null=True, blank=True)
     ask_decider = models.CharField(_("who decides"), max_length=10, choices=Decider, default=Decider.ANOTHER)
     ask_group = models.CharField(
-        _("group of who decides"), max_length=150, blank=True, help_text=_("Empty: anybody with the right to decide.")
+        _("approving group"),
+        max_length=150,
+        blank=True,
+        help_text=_("Leave blank for anybody with the permission to decide."),
     )
     ask_needed = models.PositiveSmallIntegerField(
-        _("persons who must say yes"), default=1, validators=[MinValueValidator(1), MaxValueValidator(2)]
+        _("approvals required"), default=1, validators=[MinValueValidator(1), MaxValueValidator(2)]
     )
     ask_seconds = models.PositiveIntegerField(
-        _("seconds that the question stands"),
+        _("seconds until the request expires"),
         default=24 * 3600,
         validators=[MinValueValidator(10), MaxValueValidator(30 * 24 * 3600)],
     )
@@ -114,8 +125,8 @@ class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
     objects = Switchable.as_manager()
 
     class Meta:
-        verbose_name = _("rule about calls")
-        verbose_name_plural = _("rules about calls")
+        verbose_name = _("call rule")
+        verbose_name_plural = _("call rules")
         ordering = ["-priority", "name"]
         constraints = [
             models.CheckConstraint(condition=Q(effect__in=["deny", "ask", "allow"]), name="policy_effect_known"),
@@ -128,7 +139,7 @@ class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
             models.CheckConstraint(
                 condition=Q(valid_from=None) | Q(valid_until=None) | Q(valid_from__lt=F("valid_until")),
                 name="policy_valid_in_order",
-                violation_error_message=_("The rule must end after it begins."),
+                violation_error_message=_("The end must be after the start."),
             ),
         ]
 
@@ -143,10 +154,10 @@ class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
         except expressions.ExpressionRejected as error:
             problems["condition"] = str(error)
         problems |= self.problems_of_scope()
+        if self.enabled and self.effect == self.Effect.ASK and (said := _missing_group(self.ask_group)):
+            problems["ask_group"] = said
         if self._state.adding and type(self)._default_manager.count() >= MOST_RULES:
-            problems["name"] = _("The hub has %(most)d rules, the most there may be. Remove one first.") % {
-                "most": MOST_RULES
-            }
+            problems["name"] = _("The hub has %(most)d rules, the maximum. Delete one first.") % {"most": MOST_RULES}
         if problems:
             raise ValidationError(problems)
 
@@ -166,6 +177,23 @@ class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
             return self.GUARDED if stored["effect"] != self.Effect.ALLOW else dict(stored)
         is_allow = self.Effect.ALLOW in (stored["effect"], self.effect)
         return {"enabled": stored["enabled"], "watching": stored["watching"]} if is_allow else {}
+
+    def unknown_names(self) -> list[str]:
+        """Return the names in scope and condition that nothing on this hub has: a part of the rule concerns nothing."""
+        named: dict[type[models.Model], tuple[str, set[str]]] = {
+            Group: ("name", {found[1] or found[2] for found in _GROUP.finditer(self.condition)})
+        }
+        if self.applies_to in (self.AppliesTo.TOOL, self.AppliesTo.CONNECTION):
+            of_tools = self.applies_to == self.AppliesTo.TOOL
+            plain = {name for name in self.target.split() if not set(name) & set("*?[")}
+            named[McpToolDefinition if of_tools else McpConnection] = ("name" if of_tools else "slug", plain)
+        unknown: list[str] = []
+        for model, (column, names) in named.items():
+            there = set()
+            if names:
+                there = set(model._default_manager.filter(**{f"{column}__in": names}).values_list(column, flat=True))
+            unknown += sorted(names - there)
+        return unknown
 
     @property
     def is_in_force(self) -> bool:
@@ -207,6 +235,17 @@ class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
         )
 
 
+def _missing_group(name: str) -> str:
+    """Return why nobody of a group can approve: there is none of this name. Empty if there is, or none is named."""
+    if not name or Group.objects.filter(name=name).exists():
+        return ""
+    near = get_close_matches(name, Group.objects.values_list("name", flat=True)[:_MOST_GROUPS], 1)
+    if near:
+        words = _("No group is named %(name)s, so nobody could approve. Did you mean %(near)s?")
+        return words % {"name": name, "near": near[0]}
+    return _("No group is named %(name)s, so nobody could approve. Create it under Access, Groups.") % {"name": name}
+
+
 def read_rules() -> list[Rule]:
-    """Give the rules that are switched on, the watching ones too."""
+    """Return the rules that are switched on, the watching ones too."""
     return [row.compiled() for row in readable_rows(McpPolicyRule.objects.filter(enabled=True))]

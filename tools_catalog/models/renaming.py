@@ -1,17 +1,21 @@
-"""A connection's prefix changes: what is named after it is renamed, and its former names become aliases."""
+"""A connection's prefix changes: names derived from it are changed, and its former names become aliases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _t
 
+from sessions_app.history import guarding
 from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import McpPrompt
 from tools_catalog.models.definitions import McpToolDefinition
+from tools_catalog.models.guardrails import McpGuardrail
 from tools_catalog.models.names import prefixed
+from tools_catalog.models.policy import McpPolicyRule
 from tools_catalog.models.toolsets import McpToolset
 from tools_catalog.models.upstream_tools import McpUpstreamTool
 
@@ -32,37 +36,39 @@ class Renaming:
     reason: str
 
     def pattern(self, pattern: str) -> str:
-        """Give a pattern of names as it reads after the renaming."""
+        """Return a pattern of names as it reads after the renaming."""
         if self.former_prefix and pattern.startswith(self.former_prefix):
             return self.prefix + pattern[len(self.former_prefix) :]
         return pattern
 
 
+SCOPED: list[Any] = [McpPolicyRule, McpGuardrail]
+"""Policies with a scope, which follow the tools that they name."""
 FOLLOWERS: list[Callable[[Renaming], None]] = []
-"""What other floors do when tools are renamed: their rules that name them follow. In the same transaction."""
+"""Reactions of other floors to renamed tools: their rules that name them follow. In the same transaction."""
 
 
 def refusal_of(connection: McpConnection, former_prefix: str) -> str:
-    """Say why the names cannot follow the connection's new prefix; empty where they can."""
+    """Return the reason if the names cannot follow the connection's new prefix; empty otherwise."""
     taken: dict[tuple[str, str], str] = {}
     for offer, name in _affected(connection, former_prefix):
         other = taken.setdefault((offer.kind, name), offer.upstream_name)
         if other is not offer.upstream_name:
-            return _t("%(one)s and %(other)s would both be called %(name)s. Choose another prefix.") % {
+            return _t("%(one)s and %(other)s would both be named %(name)s. Choose another prefix.") % {
                 "one": repr(offer.upstream_name[:80]),
                 "other": repr(other[:80]),
                 "name": name,
             }
         served = offer.served
         if _MODELS[offer.kind].objects.filter(name=name).exclude(pk=served.pk if served else 0).exists():
-            return _t("%(name)s is taken already. Choose another prefix.") % {"name": name}
+            return _t("%(name)s is already taken. Choose another prefix.") % {"name": name}
         if served is not None and (refusal := McpAlias.objects.refusal_of(served, name)):
             return refusal
     return ""
 
 
 def carry_out(connection: McpConnection, former_prefix: str) -> None:
-    """Rename what is named after the prefix, in the transaction that changes it."""
+    """Rename everything with the prefix, in the transaction that changes it."""
     author, reason = connection.change_author, connection.change_reason or _t("The connection has another prefix")
     names: dict[str, str] = {}
     for offer, name in list(_affected(connection, former_prefix)):
@@ -76,19 +82,22 @@ def carry_out(connection: McpConnection, former_prefix: str) -> None:
         if isinstance(served, McpToolDefinition):
             served.change_author = author
         served.change_reason = reason
-        served.save()
+        with guarding.decided():  # the policies that name it follow below
+            served.save()
         if offer.kind == McpUpstreamTool.Kind.PROMPT:
             McpAlias.objects.leave(former, served)  # a tool does so itself
         else:
             names[former] = name
     renaming = Renaming(names=names, former_prefix=former_prefix, prefix=connection.prefix, reason=reason)
     _follow_in_toolsets(renaming)
+    for model in SCOPED:
+        _follow_in_policies(model, renaming)
     for follow in FOLLOWERS:
         follow(renaming)
 
 
 def _affected(connection: McpConnection, former_prefix: str) -> list[tuple[McpUpstreamTool, str]]:
-    """Give the offers that are named after the former prefix, each with its name after the present one."""
+    """Return the offers that are named after the former prefix, each with its name after the present one."""
     offers = connection.tools.filter(kind__in=_NAMED).select_related("tool", "prompt").order_by("pk")
     return [
         (offer, name)
@@ -105,6 +114,27 @@ def _follow_in_toolsets(renaming: Renaming) -> None:
             row.patterns, row.read_patterns = patterns, read_patterns
             row.change_reason = renaming.reason
             row.save()
+
+
+def _follow_in_policies(model: Any, renaming: Renaming) -> None:
+    """Add the present names to each policy that names former ones: it covers no less than before."""
+    for row in model.objects.filter(applies_to="tool"):
+        patterns = row.target.split()
+        missed = [now for former, now in renaming.names.items() if _is_for(patterns, former)]
+        for added in (*map(renaming.pattern, tuple(patterns)), *missed):
+            if any(_is_for([added], name) and not _is_for(patterns, name) for name in missed):
+                patterns.append(added)
+        target = " ".join(patterns)
+        if len(target) > model._meta.get_field("target").max_length:
+            target = f"{row.target} {renaming.prefix}*"
+        if target != row.target:
+            row.target, row.change_reason = target, renaming.reason
+            with guarding.decided():
+                row.save()
+
+
+def _is_for(patterns: Iterable[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _followed(patterns: str, renaming: Renaming) -> str:

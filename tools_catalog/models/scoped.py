@@ -9,12 +9,12 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 NAMED = RegexValidator(
-    r"^[a-z0-9][a-z0-9_-]{0,63}\Z", _("Small letters, digits, - and _ only, beginning with a letter or digit.")
+    r"^[a-z0-9][a-z0-9_-]{0,63}\Z", _("Use only lowercase letters, digits, - and _, beginning with a letter or digit.")
 )
 
 
 class ScopedModel(models.Model):
-    """Says which tools it applies to, and knows whether it says it well."""
+    """Defines the tools it applies to, and validates the definition."""
 
     class AppliesTo(models.TextChoices):
         ALL = "all", _("All tools")
@@ -26,12 +26,12 @@ class ScopedModel(models.Model):
 
     applies_to = models.CharField(_("applies to"), max_length=10, choices=AppliesTo, default=AppliesTo.ALL)
     target = models.CharField(
-        _("which"),
+        _("names"),
         max_length=500,
         blank=True,
         help_text=_(
-            "Names, with blanks between; * and ? in names of tools and connections. Of an annotation: destructiveHint, "
-            "or readOnlyHint=false."
+            "Space-separated names; * and ? in names of tools and connections. For an annotation: "
+            "destructiveHint, or readOnlyHint=false."
         ),
     )
 
@@ -43,13 +43,13 @@ class ScopedModel(models.Model):
         super().save(*args, **kwargs)
 
     def problems_of_scope(self) -> dict[str, Any]:
-        """Say what is wrong about where it applies, by field."""
+        """Return the problems of its scope, by field."""
         if self.applies_to == self.AppliesTo.ALL and self.target.strip():
-            return {"target": _("What applies to all tools names none. Leave it empty.")}
+            return {"target": _("“All tools” takes no names. Leave this blank.")}
         if self.applies_to != self.AppliesTo.ALL and not self.target.strip():
-            return {"target": _("Say which.")}
+            return {"target": _("Enter at least one name.")}
         if self.applies_to == self.AppliesTo.TOOLSET and (missing := self._missing_toolset()):
-            return {"target": _("There is no toolset %(name)s.") % {"name": missing}}
+            return {"target": _("No toolset named %(name)s.") % {"name": missing}}
         return {}
 
     def _missing_toolset(self) -> str:

@@ -25,22 +25,22 @@ class Secret(RecordedModel):
         max_length=64,
         unique=True,
         validators=[RegexValidator(r"^[A-Za-z0-9_.-]+\Z")],
-        help_text=_("Written into a tool's headers as {secret:NAME}."),
+        help_text=_("Used in a tool's headers as {secret:NAME}."),
     )
     origins = models.TextField(
         _("origins"),
         validators=[bindings.check_origins],
         help_text=_(
-            "Only requests to these carry the secret: https://api.example.org https://api.example.org:8443 "
-            "*.example.net. Without a scheme it is https. NAME.stdio is the launch profile NAME."
+            "The secret is sent only to these: https://api.example.org https://api.example.org:8443 "
+            "*.example.net. Without a scheme, https. NAME.stdio is the launch profile NAME."
         ),
     )
     places = models.TextField(
-        _("places"),
+        _("locations"),
         default=bindings.DEFAULT_PLACES,
         validators=[bindings.check_places],
         help_text=_(
-            "Where in a request it may stand: headers.NAME, query.NAME, environment.NAME (* for any name), or body."
+            "Where in a request it can appear: headers.NAME, query.NAME, environment.NAME (* for any name), or body."
         ),
     )
     users = models.TextField(
@@ -48,8 +48,8 @@ class Secret(RecordedModel):
         blank=True,
         validators=[bindings.check_users],
         help_text=_(
-            "Who may send it: service:NAME (with its tools), connection:NAME, tool:NAME. "
-            "Profiles are approved by their origin."
+            "Permitted senders: service:NAME (with its tools), connection:NAME, tool:NAME. Launch profiles "
+            "are approved by their origin."
         ),
     )
     ciphertext = models.TextField(editable=False)
@@ -83,7 +83,7 @@ class Secret(RecordedModel):
 
     @classmethod
     def problem_of(cls, needed: Iterable[tuple[str, bindings.Destination]]) -> str:
-        """Say why one of these must not be sent; empty where all may, or do not exist yet."""
+        """Return the reason if one of these must not be sent; empty if all may, or do not exist yet."""
         wanted = list(needed)
         if not wanted:
             return ""
@@ -92,10 +92,10 @@ class Secret(RecordedModel):
             missing = bindings.unbound(known[name], to) if name in known else None
             if missing is not None:
                 return _t(
-                    "The secret %(name)s is not bound to %(word)s. Name another secret, leave it out, or let somebody "
-                    "who may edit secrets add it there to %(field)s first."
+                    "The secret %(name)s is not approved for %(word)s. Use another secret, remove it, or "
+                    "have somebody who can edit secrets add it to %(field)s first."
                 ) % {"name": name, "word": missing.word, "field": _FIELDS[missing.field]}
         return ""
 
 
-_FIELDS = {"origins": _("origins"), "places": _("places"), "users": _("approved for")}
+_FIELDS = {"origins": _("origins"), "places": _("locations"), "users": _("approved for")}

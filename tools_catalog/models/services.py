@@ -14,6 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from sessions_app.history import recording
 from sessions_app.kit.fields import JSONText, readable_rows
 from sessions_app.protocol.authorization import AuthorizationInvalid, issuer_documents
 from sessions_app.protocol.errors import EgressRefused
@@ -32,24 +33,27 @@ from tools_catalog.upstream.spec import ACCOUNTS, NO_ACCOUNT
 
 
 class HttpService(AccountPlaceModel, LoadableModel):
-    """One API. Its tools name it, and say a path instead of a whole address."""
+    """One API. Its tools name it, with a path instead of a whole address."""
 
     of = "service"
     sends_resource = False
     """Issuers of APIs mostly refuse the parameter `resource`."""
     OF_ACCOUNT: ClassVar[dict[str, Any]] = {**BY_WORD_GUARDED, "issuer": "", "authorization_url": "", "token_url": ""}
     GUARDED: ClassVar[dict[str, Any]] = OF_ACCOUNT
+    WHERE = ("url",)
+    BOUND = ("url", "headers", "enabled", *(name for name in OF_ACCOUNT if name not in ("url", "headers")))
+    """Guardrails may ask it, by its address and with its credentials."""
 
     slug = models.CharField(
         _("name"),
         max_length=32,
         unique=True,
         validators=[check_short_name],
-        help_text=_('Stays for ever: tools name it, as {"service": NAME, "url": "/path"}.'),
+        help_text=_('Permanent: tools refer to it, as {"service": NAME, "url": "/path"}.'),
     )
     title = models.CharField(_("title"), max_length=200, blank=True)
     url = models.CharField(
-        _("address"), max_length=2000, help_text=_("What stands before the path of each tool, without credentials.")
+        _("address"), max_length=2000, help_text=_("The base URL of every tool, without credentials.")
     )
     headers = JSONText(
         _("headers"),
@@ -64,32 +68,39 @@ class HttpService(AccountPlaceModel, LoadableModel):
         _("issuer"),
         max_length=500,
         blank=True,
-        help_text=_("Of the accounts. The hub reads its metadata (OAuth, OpenID Connect), which name all addresses."),
+        help_text=_(
+            "The issuer of the accounts. The hub reads all addresses from its metadata (OAuth, OpenID Connect)."
+        ),
     )
     authorization_url = models.CharField(
         _("authorization address"),
         max_length=2000,
         blank=True,
-        help_text=_("Where people are led to, of an issuer without metadata."),
+        help_text=_("For an issuer without metadata: where people sign in."),
     )
     token_url = models.CharField(
-        _("token address"), max_length=2000, blank=True, help_text=_("Where the hub gets tokens there.")
+        _("token address"),
+        max_length=2000,
+        blank=True,
+        help_text=_("For an issuer without metadata: where the hub gets tokens."),
     )
     kind = models.CharField(
         _("server type"),
         max_length=50,
         blank=True,
         validators=[RegexValidator(r"^[a-z0-9][a-z0-9._-]*\Z", _("Use a-z 0-9 . _ -"))],
-        help_text=_("Compared with what its tools require, such as bitbucket-datacenter."),
+        help_text=_("Compared with the requirements of its tools, such as bitbucket-datacenter."),
     )
     version = models.CharField(
         _("server version"),
         max_length=50,
         blank=True,
-        validators=[RegexValidator(r"^[0-9]+(\.[0-9]+)*\Z", _("Write numbers with full stops, such as 8.19.2."))],
-        help_text=_("Tools that require another are not served."),
+        validators=[
+            RegexValidator(r"^[0-9]+(\.[0-9]+)*\Z", _("Enter numbers separated by full stops, such as 8.19.2."))
+        ],
+        help_text=_("Tools that require another version are not available."),
     )
-    enabled = models.BooleanField(_("enabled"), default=True, help_text=_("Off: none of its tools is served."))
+    enabled = models.BooleanField(_("enabled"), default=True, help_text=_("If off, none of its tools is available."))
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
@@ -129,7 +140,7 @@ class HttpService(AccountPlaceModel, LoadableModel):
         for name, problem in {**self.problems_of_account(self.headers), **self.problems_of_issuer()}.items():
             problems.setdefault(name, problem)
         if before is not None and before.slug != self.slug:
-            problems["slug"] = _("This stays as it was. Add another service.")
+            problems["slug"] = _("This can't be changed. Add another service.")
         if problems:
             raise ValidationError(problems)
 
@@ -141,7 +152,7 @@ class HttpService(AccountPlaceModel, LoadableModel):
 
     @classmethod
     def enabled_ones(cls) -> dict[str, Service]:
-        """Give the services that are switched on, by name; one that cannot be read is left out."""
+        """Return the services that are switched on, by name; one that cannot be read is left out."""
         return {row.slug: row.plain() for row in readable_rows(cls.objects.filter(enabled=True))}
 
     def plain(self) -> Service:
@@ -153,10 +164,11 @@ class HttpService(AccountPlaceModel, LoadableModel):
             version=self.version,
             id=self.pk or 0,
             account=self.account,
+            state=recording.digest_of(self) if self.pk else "",
         )
 
     def problems_of_issuer(self) -> dict[str, Any]:
-        """Say what is wrong about where its accounts are, by field."""
+        """Return the problems of its account issuer, by field."""
         problems: dict[str, Any] = {}
         addresses = {name: getattr(self, name) for name in ("issuer", "authorization_url", "token_url")}
         for name, address in addresses.items():
@@ -171,17 +183,17 @@ class HttpService(AccountPlaceModel, LoadableModel):
             except AuthorizationInvalid as error:
                 problems[name] = str(error)
         if self.issuer and (self.authorization_url or self.token_url):
-            problems["issuer"] = _("Enter the issuer, or the addresses of one without metadata, not both.")
+            problems["issuer"] = _("Enter the issuer, or the addresses of an issuer without metadata, not both.")
         if self.account == NO_ACCOUNT:
             return problems
         if self.account == JAG_ACCOUNT:
-            problems["account"] = _("Only connections take accounts by the company's issuer.")
+            problems["account"] = _("Only connections support accounts through the company's issuer.")
         if not self.issuer and not self.token_url:
-            problems["issuer"] = _("An account needs its issuer, or the token address of one without metadata.")
+            problems["issuer"] = _("An account needs its issuer, or the token address of an issuer without metadata.")
         if self.token_url and not self.client_id:
-            problems["client_id"] = _("An issuer without metadata registers no clients. Enter the client id.")
+            problems["client_id"] = _("An issuer without metadata can't register clients. Enter the client ID.")
         if self.token_url and not self.authorization_url and self.account not in UNATTENDED:
-            problems["authorization_url"] = _("People are led to this address. Enter it.")
+            problems["authorization_url"] = _("Enter the address where people sign in.")
         return problems
 
 
@@ -208,7 +220,7 @@ def parsed(configuration: Json) -> HttpConfiguration:
 
 
 class ImportedOperation(models.Model):
-    """One operation of a service's description that became a tool, and what was imported of it."""
+    """One operation of a service's description that became a tool, and its imported form."""
 
     service = models.ForeignKey(HttpService, models.PROTECT, related_name="operations", verbose_name=_("service"))
     key = models.CharField(_("operation"), max_length=500)

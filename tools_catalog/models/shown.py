@@ -1,4 +1,4 @@
-"""What an upstream showed to each account, where its lists depend on who asks: names and digests, no definitions."""
+"""Upstream offers by account, where lists depend on the user: names and digests, no definitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools_catalog.upstream.sights import Shown, Sights
 
 
 class ShownOffers(models.Model):
-    """One list that a connection's upstream showed to somebody. Those who see the same share the row."""
+    """One list that a connection's upstream showed to somebody. Accounts with equal lists share the row."""
 
     connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="+")
     digest = models.CharField(max_length=64)
@@ -36,7 +36,7 @@ class ShownOffers(models.Model):
 
 class PersonalListQuerySet(models.QuerySet["PersonalList"]):
     def note(self, connection: McpConnection, principal: str, content: dict[str, Any]) -> bool:
-        """Keep what was shown to an account, of other kinds what was before; say whether anything differs."""
+        """Store the list seen by an account, other kinds as before; return whether anything differs."""
         before = self.filter(connection=connection, principal=principal).select_related("shown").first()
         content = {**(before.shown.content if before is not None else {}), **content}
         digest = json.digest(json.canonical(content))
@@ -49,12 +49,12 @@ class PersonalListQuerySet(models.QuerySet["PersonalList"]):
         return before is None or before.shown_id != shown.pk
 
     def is_fresh(self, connection_id: int, principal: str, seconds: float) -> bool:
-        """Whether lists were read with this account within so many seconds."""
+        """Return whether lists were read with this account within so many seconds."""
         since = timezone.now() - timedelta(seconds=seconds)
         return self.filter(connection=connection_id, principal=principal, listed_at__gt=since).exists()
 
     def forget(self, connection_id: int, principal: str) -> bool:
-        """Drop what an account was shown that ended, or is another one now; say whether there was anything."""
+        """Delete the list of an account that ended or changed; return whether there was one."""
         return bool(self.filter(connection=connection_id, principal=principal).delete()[0])
 
 
@@ -79,7 +79,7 @@ class PersonalList(models.Model):
 
 
 def read_sights() -> dict[int, Sights]:
-    """Read who was shown what, by the id of the connection; ask only where a connection has such lists."""
+    """Read the visibility, by connection ID; query only for connections with such lists."""
     rows = PersonalList.objects.exclude(principal="").filter(connection__lists_per_person=True)
     lists = list(rows.values_list("connection_id", "principal", "shown_id"))
     contents = {

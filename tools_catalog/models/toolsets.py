@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import Group
-from django.core.exceptions import ValidationError
-from django.db import models
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import models, transaction
 from django.db.models import Q
+from django.db.models.signals import m2m_changed
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from sessions_app.history import guarding
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.scope import OwnedModel
 from tools_catalog.models.content import Switchable, keep_groups
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
+
+if TYPE_CHECKING:
+    from tools_catalog.models.definitions import McpToolDefinition
 
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}")
 _READ_PATTERN = re.compile(r"[!-Z\\^-~]{1,500}")
@@ -26,15 +33,17 @@ _READ_PATTERN = re.compile(r"[!-Z\\^-~]{1,500}")
 class McpToolset(OwnedModel, LoadableModel):
     """Which tools a client sees at `/mcp/s/<slug>`, and whether as a list or by searching."""
 
-    GUARDED_LINKS = ("groups",)
+    GUARDED_LINKS = ("groups", "tools")
+    JUDGED_LINKS = ("tools",)
+    BOUND = ("slug", "patterns", "enabled")
 
     class Mode(models.TextChoices):
-        LIST = "list", _("List them")
+        LIST = "list", _("List every tool")
         SEARCH = "search", _("Offer search, describe and call")
 
     class Reads(models.TextChoices):
-        ALL = "all", _("All of the hub")
-        CHOSEN = "chosen", _("Those chosen below")
+        ALL = "all", _("Everything in the hub")
+        CHOSEN = "chosen", _("Only those chosen below")
 
     slug = models.CharField(
         _("name"),
@@ -45,14 +54,16 @@ class McpToolset(OwnedModel, LoadableModel):
     )
     title = models.CharField(_("title"), max_length=200, blank=True)
     description = models.TextField(
-        _("description"), blank=True, help_text=_("Sent to clients as instructions: say what these tools are for.")
+        _("description"),
+        blank=True,
+        help_text=_("Sent to clients as instructions: describe the purpose of these tools."),
     )
     mode = models.CharField(
         _("how clients find the tools"),
         max_length=10,
         choices=Mode,
         default=Mode.LIST,
-        help_text=_("Search suits many tools: the client sees three tools that find and call the others."),
+        help_text=_("Search suits large toolsets: the client sees three tools that find and call the others."),
     )
     tools = models.ManyToManyField(
         "tools_catalog.McpToolDefinition", verbose_name=_("tools"), blank=True, related_name="toolsets"
@@ -60,14 +71,14 @@ class McpToolset(OwnedModel, LoadableModel):
     patterns = models.TextField(
         _("name patterns"),
         blank=True,
-        help_text=_("Tools whose name matches are in it too, later ones included: bitbucket.* tickets.read_?"),
+        help_text=_("Includes tools with matching names, later ones too: bitbucket.* tickets.read_?"),
     )
     reads = models.CharField(
         _("prompts and resources"),
         max_length=10,
         choices=Reads,
         default=Reads.ALL,
-        help_text=_("What clients find at the address beside the tools."),
+        help_text=_("Prompts and resources at this address."),
     )
     prompts = models.ManyToManyField(
         "tools_catalog.McpPrompt", verbose_name=_("prompts"), blank=True, related_name="toolsets"
@@ -78,19 +89,26 @@ class McpToolset(OwnedModel, LoadableModel):
     read_patterns = models.TextField(
         _("patterns of prompts and resources"),
         blank=True,
-        help_text=_("Prompts whose name and resources whose URI matches are in it too: review_* docs://handbook/*"),
+        help_text=_(
+            "Includes prompts with matching names and resources with matching URIs: review_* docs://handbook/*"
+        ),
     )
     enabled = models.BooleanField(_("enabled"), default=True)
     groups = models.ManyToManyField(
         Group,
         verbose_name=_("groups"),
         blank=True,
-        help_text=_("Who may use the address. Empty: every caller. The groups of each tool count as well."),
+        help_text=_(
+            "Groups that can use the address. Leave blank for every caller. The groups of each tool also apply."
+        ),
     )
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     objects = Switchable.as_manager()
+
+    wanted_tools: frozenset[int] | None = None
+    """Which tools it will have once its links are set."""
 
     class Meta:
         verbose_name = _("toolset")
@@ -109,11 +127,11 @@ class McpToolset(OwnedModel, LoadableModel):
         problems: dict[str, Json] = {}
         for pattern in self.patterns.split():
             if not _PATTERN.fullmatch(pattern):
-                words = _("%(pattern)r is no pattern: write names of tools, * and ?, with blanks between.")
+                words = _("%(pattern)r isn't a valid pattern: enter tool names, * and ?, separated by spaces.")
                 problems.setdefault("patterns", words % {"pattern": pattern[:100]})
         for pattern in self.read_patterns.split():
             if not _READ_PATTERN.fullmatch(pattern):
-                words = _("%(pattern)r is no pattern: write names of prompts, URIs, * and ?, with blanks between.")
+                words = _("%(pattern)r isn't a valid pattern: enter prompt names, URIs, * and ?, separated by spaces.")
                 problems.setdefault("read_patterns", words % {"pattern": pattern[:100]})
         if problems:
             raise ValidationError(problems)
@@ -123,8 +141,34 @@ class McpToolset(OwnedModel, LoadableModel):
         self.read_patterns = " ".join(self.read_patterns.split())
         super().save(*args, **kwargs)
 
+    def hold_back(self, only: Iterable[str] | None = None) -> None:
+        from tools_catalog.models import reach
+
+        super().hold_back(only)
+        reach.hold_back_toolset(self, None if only is None else set(only))
+
+    def admitted_links(self, links: Mapping[str, Iterable[models.Model]]) -> dict[str, list[models.Model]]:
+        from tools_catalog.models import reach
+
+        admitted = super().admitted_links(links)
+        if "tools" in admitted:
+            admitted["tools"] = reach.admitted_tools(self, admitted["tools"])
+        return admitted
+
+    def add_tools(self, tools: Iterable[McpToolDefinition]) -> set[int]:
+        """Add tools, and return the keys of all that it has now.
+
+        A tool that a policy would lose by it waits for a second person.
+        """
+        with transaction.atomic():
+            admitted = self.admitted_links({"tools": {*self.tools.all(), *tools}})["tools"]
+            self.save()
+            chosen = {tool.pk for tool in admitted}
+            self.tools.set(chosen)
+        return chosen
+
     def names(self) -> list[str]:
-        """Give the names of the tools that it selects now, by choice or by pattern, a former name as the present."""
+        """Return the names of the tools that it selects now, by choice or by pattern, a former name as the present."""
         from tools_catalog.models.aliases import McpAlias
         from tools_catalog.models.definitions import McpToolDefinition
 
@@ -142,4 +186,19 @@ class McpToolset(OwnedModel, LoadableModel):
         return f"/mcp/s/{self.slug}"
 
 
+def _refuse_unjudged(instance: models.Model, action: str, pk_set: set[Any] | None, **_: Any) -> None:
+    """Refuse a change of a toolset's tools that bypasses `admitted_links`."""
+    if action not in ("pre_add", "pre_remove", "pre_clear") or pk_set == set() or not guarding.needs_second_person():
+        return
+    if isinstance(instance, McpToolset):
+        if instance.is_fresh:
+            return
+        if instance.wanted_tools is not None and pk_set is not None:
+            strange = pk_set - instance.wanted_tools if action == "pre_add" else pk_set & instance.wanted_tools
+            if not strange:
+                return
+    raise PermissionDenied("The tools of a toolset are changed on its page: policies may name the toolset.")
+
+
+m2m_changed.connect(_refuse_unjudged, sender=McpToolset.tools.through, dispatch_uid="judged tools of a toolset")
 keep_groups(McpToolset)

@@ -16,6 +16,7 @@ from django.db.models import Case, Q, Value, When
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from sessions_app.history import recording
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
 from sessions_app.workspaces.scope import OwnedModel, OwnedQuerySet
@@ -37,13 +38,13 @@ from tools_catalog.upstream.states import LinkState
 
 
 def may_launch(user: Any) -> bool:
-    """Whether a person may write and test connections that run a program."""
+    """Return whether a person may write and test connections that run a program."""
     return bool(user.has_perm("tools_catalog.launch_mcpconnection"))
 
 
 class McpConnectionQuerySet(OwnedQuerySet["McpConnection"]):
     def with_status(self) -> McpConnectionQuerySet:
-        """Say of each how its processes stand with it: the worst that one of them reports."""
+        """Annotate each with its status: the worst reported by a process."""
         from tools_catalog.models.links import McpConnectionLink
 
         worst = Case(
@@ -63,7 +64,7 @@ _WORST_FIRST = (LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED, Link
 
 
 class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
-    """Another MCP server whose tools the hub serves."""
+    """Another MCP server with tools served by the hub."""
 
     of = "connection"
     UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at", "unprobed")
@@ -77,7 +78,9 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         "sends_resource": True,
     }
     OF_ACCOUNT: ClassVar[dict[str, Any]] = {**BY_WORD_GUARDED, "sends_resource": True}
+    GUARDED_AS_STORED = ("workspace_id",)
     GUARDED_LINKS = ("groups",)
+    WHERE = BOUND = ("url", "profile_id")
 
     class Transport(models.TextChoices):
         STDIO = spec.STDIO, _("stdio: a child process")
@@ -85,7 +88,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         STREAMABLE_HTTP = spec.STREAMABLE_HTTP, _("Streamable HTTP")
 
     class Era(models.TextChoices):
-        AUTO = spec.AUTO, _("Found out: stateless where the server is, else with a handshake")
+        AUTO = spec.AUTO, _("Detect automatically")
         HANDSHAKE = spec.HANDSHAKE, _("Handshake: revisions up to 2025-11-25")
         STATELESS = spec.STATELESS, _("Stateless: revisions from 2026-07-28 on")
 
@@ -97,11 +100,11 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
 
     class Policy(models.TextChoices):
         HOLD_ALL = "hold_all", _("Hold everything until somebody approves it")
-        HOLD_CHANGES = "hold_changes", _("Serve new tools, hold changed ones")
-        TRUST = "trust", _("Trust: serve whatever it offers")
+        HOLD_CHANGES = "hold_changes", _("Accept new tools, hold changed ones")
+        TRUST = "trust", _("Trust: accept everything it offers")
 
     class Sessions(models.TextChoices):
-        AUTO = "auto", _("One for each caller, one in all for a child process")
+        AUTO = "auto", _("One per caller (one in all for a child process)")
         SHARED = "shared", _("One for all callers")
 
     slug = models.CharField(
@@ -109,13 +112,13 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         max_length=32,
         unique=True,
         validators=[check_short_name],
-        help_text=_("Stays for ever: tools and records name it."),
+        help_text=_("Permanent: tools and records refer to it."),
     )
     title = models.CharField(_("title"), max_length=200, blank=True)
     enabled = models.BooleanField(_("enabled"), default=True)
     transport = models.CharField(_("transport"), max_length=20, choices=Transport)
     url = models.CharField(
-        _("address"), max_length=2000, blank=True, help_text=_("Of the MCP endpoint, without credentials.")
+        _("address"), max_length=2000, blank=True, help_text=_("The URL of the MCP endpoint, without credentials.")
     )
     headers = JSONText(
         _("headers"),
@@ -124,9 +127,9 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         help_text=_('Sent with each request: {"Authorization": "Bearer {secret:NAME}"}.'),
     )
     sends_resource = models.BooleanField(
-        _("name the server to the issuer"),
+        _("send the resource parameter"),
         default=True,
-        help_text=_("Send the parameter resource (RFC 8707). Switch it off where the issuer refuses that."),
+        help_text=_("The parameter resource (RFC 8707). Turn it off if the issuer rejects it."),
     )
     identity = models.ForeignKey(
         "tools_catalog.HttpService",
@@ -135,12 +138,12 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         blank=True,
         verbose_name=_("company's issuer"),
         related_name="vouches_for",
-        help_text=_("The service whose accounts say who somebody is, for accounts by the company's issuer."),
+        help_text=_("For accounts through the company's issuer: the service with the accounts that identify people."),
     )
     lists_per_person = models.BooleanField(
-        _("lists depend on who asks"),
+        _("lists depend on the user"),
         default=False,
-        help_text=_("Read them with each person's account as well: everybody sees what their own account is shown."),
+        help_text=_("List tools with each person's account too: people see the list of their own account."),
     )
     profile = models.ForeignKey(
         LaunchProfile,
@@ -156,13 +159,19 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         max_length=10,
         choices=Era,
         default=Era.AUTO,
-        help_text=_("Name it where the server does not survive the question. HTTP+SSE always has the handshake."),
+        help_text=_(
+            "Set this only if the server breaks when the hub probes its protocol version. HTTP+SSE always has "
+            "the handshake."
+        ),
     )
     policy = models.CharField(_("policy"), max_length=20, choices=Policy, default=Policy.HOLD_ALL)
     keeps_serving = models.BooleanField(
-        _("keep serving changed words"),
+        _("allow changed texts"),
         default=False,
-        help_text=_("Serve the approved tool while a change of its words waits. A changed schema is always withheld."),
+        help_text=_(
+            "Keep the approved tool available while a change of its texts waits. A changed schema always holds "
+            "the tool."
+        ),
     )
     prefix = models.CharField(
         _("prefix"),
@@ -170,57 +179,57 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         blank=True,
         validators=[RegexValidator(r"^[A-Za-z0-9_.-]*\Z")],
         help_text=_(
-            "Put before the names of its tools and prompts. Empty when added: its name and _. A change renames them; "
-            "the former names lead to them for some days."
+            "Put before the names of its tools and prompts. Leave blank for the connection's name and _. A "
+            "change renames them; former names keep working for some days."
         ),
     )
     groups = models.ManyToManyField(
-        Group, verbose_name=_("groups"), blank=True, help_text=_("Given to its tools when they are first approved.")
+        Group, verbose_name=_("groups"), blank=True, help_text=_("Assigned to its tools when they are first approved.")
     )
     sessions = models.CharField(_("sessions"), max_length=10, choices=Sessions, default=Sessions.AUTO)
     may_ask = models.BooleanField(
         _("may ask the user"),
         default=True,
-        help_text=_("Pass its forms and addresses (elicitation) on to the client that called."),
+        help_text=_("Forward its forms and links (elicitation) to the calling client."),
     )
     may_ask_secrets = models.BooleanField(
         _("may ask for passwords"),
         default=False,
-        help_text=_("Also pass on forms with fields for passwords, tokens, keys and card numbers."),
+        help_text=_("Also forward forms with fields for passwords, tokens, keys and card numbers."),
     )
     may_sample = models.BooleanField(
         _("may use the client's model"),
         default=False,
-        help_text=_("Pass its requests to the model (sampling) on to the client that called."),
+        help_text=_("Forward its model requests (sampling) to the calling client."),
     )
     may_list_roots = models.BooleanField(
         _("may list the client's folders"),
         default=False,
-        help_text=_("Tell it which folders (roots) the client works in."),
+        help_text=_("Send it the folders (roots) that the client works in."),
     )
     starts_eagerly = models.BooleanField(
-        _("connect at the start"), default=False, help_text=_("Otherwise with the first call.")
+        _("connect at start"), default=False, help_text=_("Otherwise with the first call.")
     )
     idle_seconds = models.PositiveIntegerField(
-        _("disconnect when idle for seconds"), default=300, help_text=_("0: never.")
+        _("disconnect after idle seconds"), default=300, help_text=_("0: never.")
     )
     refresh_seconds = models.PositiveIntegerField(
-        _("list the tools again after seconds"),
+        _("refresh tools after seconds"),
         default=300,
         validators=[MaxValueValidator(86400)],
-        help_text=_("No call is made on an older list. 0: before each call."),
+        help_text=_("No call is made on an older list. 0: refresh before each call."),
     )
     connect_seconds = models.PositiveIntegerField(
-        _("seconds to connect"), default=30, validators=[MinValueValidator(1), MaxValueValidator(300)]
+        _("connect timeout, seconds"), default=30, validators=[MinValueValidator(1), MaxValueValidator(300)]
     )
     max_concurrent = models.PositiveIntegerField(
-        _("calls at once"),
+        _("concurrent calls"),
         default=32,
         validators=[MinValueValidator(1), MaxValueValidator(1000)],
-        help_text=_("In each worker process. Others wait."),
+        help_text=_("Per worker process. Others wait."),
     )
     max_response_bytes = models.PositiveIntegerField(
-        _("largest answer in bytes"),
+        _("maximum response, bytes"),
         default=8 * 1024 * 1024,
         validators=[MinValueValidator(1024), MaxValueValidator(256 * 1024 * 1024)],
     )
@@ -228,7 +237,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         _("notifications in ten seconds"), default=1000, validators=[MinValueValidator(1)]
     )
     unprobed = models.CharField(max_length=300, blank=True, editable=False)
-    """A digest of what was reached, and which server there, by its own name and version, did not answer a probe."""
+    """A digest of the address, and of the server there, by its own name and version, that did not answer a probe."""
     discovered_at = models.DateTimeField(_("tools listed"), null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -236,14 +245,14 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
     objects = McpConnectionQuerySet.as_manager()
 
     change_author: Any = None
-    """Who edits it, for the versions of tools that the edit renames."""
+    """The editor, for the versions of tools that the edit renames."""
     _moving: Moving | None = None
 
     class Meta:
         verbose_name = _("connection")
         verbose_name_plural = _("connections")
         ordering = ["slug"]
-        permissions = [("launch_mcpconnection", _("Can make connections that run a launch profile"))]
+        permissions = [("launch_mcpconnection", _("Can create connections that run a launch profile"))]
         constraints = [
             models.CheckConstraint(condition=Q(slug__regex=SHORT_NAME.pattern), name="connection_slug_wellformed"),
             models.CheckConstraint(condition=Q(transport__in=spec.TRANSPORTS), name="connection_transport_known"),
@@ -256,7 +265,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
                 condition=Q(transport=spec.STDIO, profile__isnull=False, url="")
                 | (~Q(transport=spec.STDIO) & Q(profile__isnull=True) & ~Q(url="")),
                 name="connection_url_or_profile",
-                violation_error_message=_("A stdio connection has a launch profile, every other an address."),
+                violation_error_message=_("A stdio connection needs a launch profile, any other an address."),
             ),
         ]
 
@@ -268,7 +277,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         before = McpConnection.objects.filter(pk=self.pk).first() if self.pk else None
         if self.url:
             if name := parameter_with_credential(self.url):
-                problems["url"] = _("A credential does not stand in an address. Write %(name)s under headers.") % {
+                problems["url"] = _("An address can't contain a credential. Enter %(name)s under headers.") % {
                     "name": name
                 }
             try:
@@ -286,10 +295,10 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
             problems["headers" if self.url else "profile"] = problem
         problems |= self._problems_of_account()
         if self.transport == spec.SSE and self.era == spec.STATELESS:
-            problems["era"] = _("HTTP+SSE is no transport of stateless revisions. Choose another era.")
+            problems["era"] = _("Stateless revisions don't support HTTP+SSE. Choose another era.")
         for field in ("slug", "transport"):
             if before is not None and getattr(self, field) != getattr(before, field):
-                problems[field] = _("This stays as it was. Add another connection.")
+                problems[field] = _("This can't be changed. Add another connection.")
         if before is not None and self.prefix != before.prefix:
             taken = _renaming().refusal_of(self, before.prefix)
             if taken:
@@ -297,7 +306,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
         is_child = self.transport == spec.STDIO
         if is_child is not bool(self.profile) or is_child is bool(self.url):
-            problems["__all__"] = _("A stdio connection has a launch profile, every other an address.")
+            problems["__all__"] = _("A stdio connection needs a launch profile, any other an address.")
         if problems:
             raise ValidationError(problems)
 
@@ -319,7 +328,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
                 self._give_offers()
 
     def _give_offers(self) -> None:
-        """Let what it offers belong to the workspace to which it belongs."""
+        """Assign its offers to its workspace."""
         from tools_catalog.models.content import McpPrompt, McpResource
         from tools_catalog.models.definitions import McpToolDefinition
 
@@ -338,16 +347,16 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         problems = self.problems_of_account(self.headers)
         if self.account != spec.NO_ACCOUNT and self.transport == spec.STDIO:
             problems.setdefault(
-                "account", _("A child process takes no account. Give it a secret in its launch profile.")
+                "account", _("A child process can't use an account. Add a secret to its launch profile.")
             )
         if self.account == JAG_ACCOUNT and (self.identity is None or self.identity.account != spec.PERSONAL_ACCOUNT):
             problems.setdefault(
                 "identity",
-                _("Choose a service at the company's issuer where each person has an account, with the scope openid."),
+                _("Choose a service at the company's issuer with an account per person and the scope openid."),
             )
         if self.lists_per_person and self.account not in OF_PERSONS:
             problems.setdefault(
-                "lists_per_person", _("There are accounts of persons only if the account is each person's.")
+                "lists_per_person", _("People can only have accounts here if the account is per person.")
             )
         return problems
 
@@ -374,12 +383,12 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
 
     @property
     def lists_differ(self) -> bool:
-        """Whether what it lists depends on who asks."""
+        """Whether its lists depend on the user."""
         return self.lists_per_person and self.account in OF_PERSONS
 
     @property
     def has_never_connected(self) -> bool:
-        """Whether what it offers was never listed."""
+        """Whether its offers were never listed."""
         return self.discovered_at is None
 
     @property
@@ -407,7 +416,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         return max((moment for moment in used if moment is not None), default=None)
 
     def secrets(self) -> list[tuple[str, Destination]]:
-        """Give the secrets that it sends, each with where it goes. Raises ValueError as `spec`."""
+        """Return the secrets that it sends, each with where it goes. Raises ValueError as `spec`."""
         found: list[tuple[str, Destination]] = []
 
         def note(name: str, to: Destination) -> str:
@@ -422,7 +431,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         return found
 
     def spec(self) -> spec.ConnectionSpec:
-        """Give what a process connects by. Raises ValueError where the stored words cannot be read."""
+        """Return a process's connection settings. Raises ValueError where the stored words cannot be read."""
         made = spec.ConnectionSpec(
             id=self.pk,
             slug=self.slug,
@@ -445,7 +454,13 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
             max_notifications=self.max_notifications,
         )
         reach, _blank, server = self.unprobed.partition(" ")
+        made = made.as_first() if self.has_never_connected else made
         return replace(made, unprobed=server) if reach == made.reach else made
+
+    def state(self) -> str:
+        """Return a digest of all settings that decide where calls go and as whom."""
+        rows = [self, self.profile, self.identity]
+        return " ".join("-" if row is None else recording.digest_of(row) for row in rows)
 
     def _identity(self) -> Identity | None:
         if self.account != JAG_ACCOUNT or self.identity is None:

@@ -17,7 +17,7 @@ from tools_catalog.upstream.listing import Listed
 
 
 class McpUpstreamTool(RecordedModel):
-    """What an upstream offers, a tool or what is read beside tools: as it was last seen, and as it was approved."""
+    """An upstream's offer, a tool or other content: as last seen, and as approved."""
 
     class Kind(models.TextChoices):
         TOOL = "tool", _("Tool")
@@ -35,9 +35,9 @@ class McpUpstreamTool(RecordedModel):
 
     connection = models.ForeignKey(McpConnection, models.CASCADE, related_name="tools", verbose_name=_("connection"))
     kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.TOOL, editable=False)
-    upstream_name = models.CharField(_("name there"), max_length=1000, help_text=_("Of a resource its URI."))
+    upstream_name = models.CharField(_("name there"), max_length=1000, help_text=_("For a resource, its URI."))
     name = models.CharField(
-        _("name here"), max_length=1000, help_text=_("What clients will call it once it is approved.")
+        _("name here"), max_length=1000, help_text=_("The name that clients use once it is approved.")
     )
     tool = models.OneToOneField(
         "tools_catalog.McpToolDefinition",
@@ -66,16 +66,16 @@ class McpUpstreamTool(RecordedModel):
         verbose_name=_("prompt"),
         editable=False,
     )
-    seen = JSONText(_("as it offers it"), editable=False)
+    seen = JSONText(_("current offer"), editable=False)
     seen_digest = models.CharField(max_length=64, editable=False)
     seen_schema_digest = models.CharField(max_length=64, editable=False)
-    seen_at = models.DateTimeField(_("offered so since"), default=timezone.now, editable=False)
-    approved = JSONText(_("as it was approved"), default=dict, blank=True, editable=False)
+    seen_at = models.DateTimeField(_("offered since"), default=timezone.now, editable=False)
+    approved = JSONText(_("approved definition"), default=dict, blank=True, editable=False)
     approved_digest = models.CharField(max_length=64, blank=True, editable=False)
     approved_schema_digest = models.CharField(max_length=64, blank=True, editable=False)
     rejected_digest = models.CharField(max_length=64, blank=True, editable=False)
-    renamed_from = models.CharField(_("was called"), max_length=1000, blank=True, editable=False)
-    refusal = models.CharField(_("why it cannot be served"), max_length=1000, blank=True, editable=False)
+    renamed_from = models.CharField(_("formerly"), max_length=1000, blank=True, editable=False)
+    refusal = models.CharField(_("why it can't be made available"), max_length=1000, blank=True, editable=False)
     is_gone = models.BooleanField(default=False, editable=False)
     decided_by = models.CharField(_("decided by"), max_length=150, blank=True, editable=False)
     decided_at = models.DateTimeField(_("decided"), null=True, blank=True, editable=False)
@@ -93,11 +93,11 @@ class McpUpstreamTool(RecordedModel):
     )
 
     class Meta:
-        verbose_name = _("offer of an upstream")
-        verbose_name_plural = _("offers of upstreams")
+        verbose_name = _("upstream offer")
+        verbose_name_plural = _("upstream offers")
         ordering = ["connection", "kind", "upstream_name"]
         default_permissions = ("view", "change")
-        permissions = [("approve_mcpupstreamtool", _("Can approve tools of upstreams"))]
+        permissions = [("approve_mcpupstreamtool", _("Can approve upstream tools"))]
         constraints = [
             models.UniqueConstraint(fields=["connection", "kind", "upstream_name"], name="upstream_offer_once"),
             models.CheckConstraint(
@@ -116,11 +116,11 @@ class McpUpstreamTool(RecordedModel):
 
     @property
     def warnings(self) -> dict[str, int]:
-        """What detectors find in the definition as it was last seen: kind and count. Not of one that is approved so."""
+        """The detectors' findings in the definition as last seen: kind and count. Not of one that is approved so."""
         return {} if self.state == self.State.APPROVED else definitions.warnings(self.seen)
 
     def is_withheld(self, connection: McpConnection) -> bool:
-        """Whether it must not be called, though it was approved once."""
+        """Return whether it must not be called, though it was approved once."""
         if self.is_gone:
             return True
         if connection.policy == McpConnection.Policy.TRUST or self.seen_digest == self.approved_digest:
@@ -128,7 +128,7 @@ class McpUpstreamTool(RecordedModel):
         return not (connection.keeps_serving and self.seen_schema_digest == self.approved_schema_digest)
 
     def see(self, listed: Listed) -> None:
-        """Take down what the upstream says now."""
+        """Store the upstream's current definition."""
         self.seen, self.seen_digest, self.seen_schema_digest = listed.definition, listed.digest, listed.schema_digest
         self.seen_at = timezone.now()
         self.is_gone = False

@@ -1,1 +1,1 @@
-"""Which rules decide about a call, and what each says."""
+"""The rules that decide about a call, and their verdicts."""

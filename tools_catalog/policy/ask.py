@@ -1,11 +1,11 @@
-"""What a rule, or a tool itself, wants before a call may run: a person's yes."""
+"""The demand of a rule, or of a tool itself, before a call may run: an approval."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 CALLER, ANOTHER = "caller", "another"
-"""Who may decide: the person who calls, or somebody else with the right to decide."""
+"""The permitted decider: the calling person, or somebody else with the permission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +15,12 @@ class Ask:
     version: int = 0
     """That rule's version; the tool's, where no rule asks."""
     words: str = ""
-    """What the rule says to those who call and decide."""
+    """The rule's message to callers and deciders."""
     decider: str = ANOTHER
     group: str = ""
-    """The group that who decides must be in; empty for anybody with the right to decide."""
+    """The required group of the decider; empty for anybody with the permission."""
     needed: int = 1
-    """How many persons must say yes: 1 or 2."""
+    """Number of required approvals: 1 or 2."""
     since: float = 0.0
     """When the rule was registered, in seconds since the epoch: one of the same name that was deleted is another."""
     seconds: int = 24 * 3600

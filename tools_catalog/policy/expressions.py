@@ -1,7 +1,8 @@
 """Conditions in CEL (Common Expression Language): checked when they are saved, compiled once, evaluated in bounds.
 
-The library compiles and evaluates. What it cannot say is read from the expression's tokens here: which members of the
-context it names, so that a typing error is found before a call meets it, and how its cost grows with the arguments.
+The library compiles and evaluates. Facts that it does not expose are read from the expression's tokens here: the
+members of the context it names, so that a typing error is found before a call meets it, and its growth in cost with
+the arguments.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ MAX_NESTED_MACROS = 2
 """Each level multiplies the work by the number of values."""
 MAX_MACROS = 8
 MAX_SUMS_IN_MACROS = 4
-"""`+` joins texts: within a macro each may double what is held."""
+"""`+` joins texts: within a macro each may double the size."""
 HELD_NANOSECONDS = 20_000_000
 """An evaluation holds the interpreter's lock to its end. One that may take longer is made in another process."""
 
 OPEN: frozenset[str] = frozenset()
-"""Stands for a variable whose members are not known beforehand."""
+"""Stands for a variable with members that are not known beforehand."""
 CONTEXT: Mapping[str, frozenset[str]] = {
     "principal": frozenset({"id", "label", "groups", "claims"}),
     "tool": frozenset({"name", "connection", "annotations", "tags", "version", "read_only"}),
@@ -34,7 +35,7 @@ CONTEXT: Mapping[str, frozenset[str]] = {
     "time": OPEN,
     "recent": frozenset({"calls", "errors"}),
 }
-"""What a condition may read: variable -> its members."""
+"""The readable context of a condition: variable -> its members."""
 KEPT = frozenset({"principal", "tool"})
 """A condition that reads nothing else is decided once for each principal and version of a tool."""
 
@@ -65,16 +66,16 @@ _PLACE = re.compile(r"<input>:(\d+):(\d+):\s*(.*)")
 
 
 class ExpressionRejected(ValueError):
-    """The text is no condition that the hub evaluates; the sentence says why and where."""
+    """The text is not a supported condition; the sentence has the reason and the place."""
 
 
 class RuleFailed(Exception):
-    """A condition could not be decided; the sentence says why, without the arguments' values."""
+    """A condition could not be evaluated; the sentence is the reason, without the arguments' values."""
 
 
 @dataclass(slots=True)
 class _Scan:
-    """What the tokens tell."""
+    """The facts derived from the tokens."""
 
     tokens: int = 0
     paths: set[tuple[str, ...]] = field(default_factory=set)
@@ -83,7 +84,7 @@ class _Scan:
     macros: int = 0
     nested: int = 0
     searches: int = 0
-    """Uses of `matches`, whose work is linear in the text."""
+    """Uses of `matches`, with work linear in the text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,11 +98,18 @@ class Expression:
     _scan: _Scan
 
     @property
+    def tool_paths(self) -> frozenset[tuple[str, ...]]:
+        """The members of `tool` that it reads, each as a path; an empty one: all of it."""
+        return frozenset(path[1:] for path in self._scan.paths if path[0] == "tool")
+
+    @property
     def is_kept(self) -> bool:
         return self.variables <= KEPT
 
     def may_hold(self, characters: int) -> bool:
-        """Whether evaluation might take longer than `HELD_NANOSECONDS` for arguments of so many characters as JSON."""
+        """Return whether evaluation might take longer than `HELD_NANOSECONDS` for arguments of so many characters as
+        JSON.
+        """
         scan = self._scan
         if "args" not in self.variables:
             characters = 4_000  # groups, claims and tags
@@ -111,7 +119,7 @@ class Expression:
         return work > HELD_NANOSECONDS
 
     def evaluate(self, context: Mapping[str, object]) -> bool:
-        """Say whether the condition holds. Raises RuleFailed; nothing else."""
+        """Return whether the condition holds. Raises RuleFailed; nothing else."""
         try:
             # Handing over costs more than deciding, so only what is read is handed over.
             found = self._program.execute({name: context[name] for name in self.variables if name in context})
@@ -126,7 +134,7 @@ class Expression:
 
 @functools.lru_cache(maxsize=1_000)
 def compile(text: str) -> Expression:
-    """Give a condition; raise ExpressionRejected for a text that is none, or none within the bounds."""
+    """Return a condition; raise ExpressionRejected for a text that is none, or none within the bounds."""
     import cel  # only a hub with rules pays for it
 
     if len(text) > MAX_CHARACTERS:
@@ -187,7 +195,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _bound(tokens: list[tuple[str, str]]) -> frozenset[str]:
-    """Give the names that macros bind: `x` of `list.all(x, …)`."""
+    """Return the names that macros bind: `x` of `list.all(x, …)`."""
     return frozenset(
         tokens[index + 2][1]
         for index in range(1, len(tokens) - 2)
@@ -204,7 +212,7 @@ def _check_call(name: str, is_method: bool) -> None:
 
 
 def _path(tokens: list[tuple[str, str]], index: int) -> Iterator[str]:
-    """Give a variable and the members that follow it: `a.b["c"].d` is a, b, c, d."""
+    """Return a variable and the members that follow it: `a.b["c"].d` is a, b, c, d."""
     yield tokens[index][1]
     words = [word for _, word in tokens]
     index += 1
@@ -220,7 +228,7 @@ def _path(tokens: list[tuple[str, str]], index: int) -> Iterator[str]:
 
 
 def _is_looked_into(tokens: list[tuple[str, str]], index: int, path: tuple[str, ...]) -> bool:
-    """Say whether all that is read of `args` is whether a member is there: `"x" in args`."""
+    """Return whether all that is read of `args` is whether a member is there: `"x" in args`."""
     if path != ("args",) or index < 2 or tokens[index - 1][1] != "in" or not _is_plain(tokens[index - 2]):
         return False
     before = tokens[index - 3][1] if index > 2 else ""  # `"a" + "b" in args` asks for another member
@@ -268,13 +276,13 @@ _REASONS: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def _reason(error: BaseException, text: str) -> str:
-    """Say why evaluation failed, in words that hold nothing of the arguments: the record must not leak them."""
+    """Return the reason of a failed evaluation without argument values: the record must not leak them."""
     if isinstance(error, KeyError) and error.args and str(error.args[0]) in text:
         return f"there is no {str(error.args[0])[:100]}"
     return next((words for kind, words in _REASONS if isinstance(error, kind)), "the evaluation broke off")
 
 
 def completions(extra: Iterable[str] = ()) -> list[str]:
-    """Give what an editor offers: paths of the context, functions and methods."""
+    """Return an editor's completions: paths of the context, functions and methods."""
     paths = [f"{name}.{member}" for name, members in CONTEXT.items() for member in sorted(members)]
     return [*CONTEXT, *paths, *extra, *(f"{name}(" for name in sorted(FUNCTIONS | METHODS))]

@@ -16,7 +16,7 @@ _MEMBERS = (*_TEXTS, *_NUMBERS, "ask_decider", "ask_group", "enabled", "watching
 
 
 def read(document: Json) -> tuple[list[Rule], list[str]]:
-    """Give the rules of a bundle that are switched on, and what is wrong with others, a sentence each."""
+    """Return the enabled rules of a bundle, and the problems of others, a sentence each."""
     entries = document.get("policy_rules") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         return [], ["policy_rules: the file must be an object with a list of this name."]

@@ -1,4 +1,4 @@
-"""The rules about calls at one moment, and what they say: pure but for the clock that is given.
+"""The call rules at one moment, and their verdicts: pure but for the given clock.
 
 Of the rules that concern a tool and are in force, a deny that holds decides first, then an ask, then an allow. Where
 allows concern a tool and none holds, the call is denied. A condition that cannot be decided denies.
@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
+from tools_catalog.call.noted import NOTHING_NOTED, Noted
 from tools_catalog.policy.ask import Ask
 from tools_catalog.policy.expressions import Expression, RuleFailed
 from tools_catalog.policy.scope import RuledTool, concerns, tags_of
@@ -33,7 +34,7 @@ _MOST_WATCHED = 20
 
 
 class Principal(Protocol):
-    """Whom rules tell callers apart by."""
+    """The attributes by which rules distinguish callers."""
 
     @property
     def principal(self) -> str: ...
@@ -86,7 +87,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """What one rule says of one call."""
+    """One rule's verdict on one call."""
 
     rule: Rule
     holds: bool
@@ -95,7 +96,7 @@ class RuleFinding:
 
     @property
     def effect(self) -> Effect | None:
-        """What the rule alone would do; None: nothing."""
+        """The effect of the rule alone; None: nothing."""
         if self.failed:
             return DENY
         return self.rule.effect if self.holds else None
@@ -103,7 +104,7 @@ class RuleFinding:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What the rules come to, as the record has it."""
+    """The combined verdict of the rules, as recorded."""
 
     effect: Effect | None = None
     rule: str | None = None
@@ -111,9 +112,18 @@ class Ruling:
     said: str | None = None
     """`deny`, `ask` or `allow`; after a colon why, where the condition could not be decided or no allow held."""
     watched: str | None = None
-    """What watching rules would have done, `name@version effect` each, with a comma between."""
+    """The would-be effects of log-only rules, `name@version effect` each, separated by commas."""
     words: str = ""
     ask: Ask | None = None
+
+    @property
+    def noted(self) -> Noted:
+        """Return its note in the record of a call."""
+        if self.rule is None and self.watched is None:
+            return NOTHING_NOTED
+        return Noted(
+            policy_rule=self.rule, policy_version=self.version, policy_said=self.said, policy_watched=self.watched
+        )
 
 
 NO_RULING = Ruling()
@@ -121,7 +131,7 @@ NO_RULING = Ruling()
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What conditions read of one call besides principal and tool."""
+    """The context of conditions for one call besides principal and tool."""
 
     arguments: Mapping[str, Json] = field(default_factory=dict)
     client: Mapping[str, Json] = field(default_factory=dict)
@@ -148,7 +158,7 @@ class ToolPolicy:
         self._principals = principals
 
     def findings(self, tool: RuledTool, caller: Principal, now: float) -> tuple[RuleFinding, ...]:
-        """Give what the rules say that read the principal and the tool alone; kept for the next time."""
+        """Return the verdicts of rules that read only principal and tool; cached."""
         key = (self, caller.principal, caller.groups, caller.claims)
         found = self._principals.decided.get(key)
         if found is None:
@@ -160,7 +170,7 @@ class ToolPolicy:
         return found
 
     def hides(self, tool: RuledTool, caller: Principal) -> Ruling | None:
-        """Give the ruling that hides the tool from the caller whatever the call is; None where none does."""
+        """Return the ruling that hides the tool from the caller whatever the call is; None where none does."""
         now = time.time()
         findings = self.findings(tool, caller, now)
         is_open = any(rule.effect == ALLOW and rule.is_valid(now) and not rule.watching for rule in self.dynamic)
@@ -168,7 +178,7 @@ class ToolPolicy:
         return ruling if ruling.effect == DENY else None
 
     def pending(self, now: float) -> list[Rule]:
-        """Give the rules that must be asked about this very call."""
+        """Return the rules that must be asked about this very call."""
         return [rule for rule in self.dynamic if rule.is_valid(now)]
 
     def context(self, tool: RuledTool, caller: Principal, facts: Facts) -> dict[str, object]:
@@ -184,7 +194,7 @@ class ToolPolicy:
 
 
 class Principals:
-    """How callers look to conditions: groups by their names. Keeps what was decided about them, over all tools."""
+    """How callers look to conditions: groups by their names. Caches verdicts about them, over all tools."""
 
     def __init__(self, groups: Mapping[int, str] | None = None) -> None:
         self._groups = dict(groups or {})
@@ -213,18 +223,23 @@ class Policy:
         return any(rule.applies_to == "toolset" for rule in self.rules)
 
     def of(self, tool: RuledTool, toolsets: Mapping[str, frozenset[str]]) -> ToolPolicy | None:
-        """Give the rules that concern a tool; None where none does."""
-        found = [rule for rule in self.rules if rule.concerns(tool, toolsets)]
+        """Return the rules that concern a tool; None where none does."""
+        return self.of_any([tool], toolsets)
+
+    def of_any(self, views: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> ToolPolicy | None:
+        """Return the rules that concern one of these views of a tool; None where none does."""
+        seen = tuple(views)
+        found = [rule for rule in self.rules if any(rule.concerns(view, toolsets) for view in seen)]
         return ToolPolicy(found, self.principals) if found else None
 
     def assign(self, tools: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> None:
-        """Give each tool its rules, before anybody calls it."""
+        """Set on each tool its rules, before anybody calls it."""
         for tool in tools:
             object.__setattr__(tool, "policy", self.of(tool, toolsets) if self.rules else None)
 
 
 def finding(rule: Rule, context: Mapping[str, object]) -> RuleFinding:
-    """Give what one rule says."""
+    """Return one rule's verdict."""
     began = time.perf_counter_ns()
     if rule.broken:
         return RuleFinding(rule, False, rule.broken)
@@ -237,7 +252,7 @@ def finding(rule: Rule, context: Mapping[str, object]) -> RuleFinding:
 
 
 def arguments_for(rule: Rule, arguments: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Give the arguments that a rule reads: handing over costs more than deciding."""
+    """Return the arguments that a rule reads: handing over costs more than deciding."""
     names = rule.condition.args if rule.condition is not None else frozenset()
     if names is None:
         return arguments
@@ -245,7 +260,7 @@ def arguments_for(rule: Rule, arguments: Mapping[str, Json]) -> Mapping[str, Jso
 
 
 def combined(findings: Iterable[RuleFinding], *, is_open: bool = False) -> Ruling:
-    """Give what the findings come to, by deny over ask over allow. `is_open`: further allows may still hold."""
+    """Return the combined findings, by deny over ask over allow. `is_open`: further allows may still hold."""
     first: dict[str, RuleFinding] = {}
     unmet: RuleFinding | None = None
     watched = []

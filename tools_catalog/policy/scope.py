@@ -10,10 +10,15 @@ APPLIES_TO = ("all", "toolset", "connection", "tool", "tag", "annotation")
 
 
 class RuledTool(Protocol):
-    """What rules read of a tool."""
+    """The attributes of a tool for rules."""
 
     @property
     def name(self) -> str: ...
+    @property
+    def former(self) -> tuple[str, ...]:
+        """Names that it had, and that still lead to it."""
+        ...
+
     @property
     def version(self) -> str: ...
     @property
@@ -30,11 +35,11 @@ class RuledTool(Protocol):
 
 
 def concerns(applies_to: str, target: str, tool: RuledTool, toolsets: Mapping[str, frozenset[str]]) -> bool:
-    """Whether what applies there concerns a tool. `toolsets`: names of tools by the name of the toolset."""
+    """Return whether its scope covers a tool. `toolsets`: names of tools by the name of the toolset."""
     patterns = target.split()
     match applies_to:
         case "tool":
-            return any(fnmatchcase(tool.name, pattern) for pattern in patterns)
+            return any(fnmatchcase(name, pattern) for name in (tool.name, *tool.former) for pattern in patterns)
         case "connection":
             return any(fnmatchcase(tool.connection or "", pattern) for pattern in patterns)
         case "toolset":
@@ -48,7 +53,7 @@ def concerns(applies_to: str, target: str, tool: RuledTool, toolsets: Mapping[st
 
 
 def tags_of(definition: Mapping[str, Any]) -> list[str]:
-    """Give the tags of a tool: `_meta.tags`, or where FastMCP's servers write them."""
+    """Return the tags of a tool: `_meta.tags`, or where FastMCP's servers write them."""
     meta = definition.get("_meta") or {}
     for place in (meta, meta.get("fastmcp"), meta.get("_fastmcp")):
         tags = place.get("tags") if isinstance(place, dict) else None

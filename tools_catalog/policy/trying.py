@@ -58,7 +58,7 @@ class DescribedCall:
     """A call that is described."""
 
     tool: Any
-    """A Tool, or what has the members of one that conditions read."""
+    """A Tool, or an object with the members that conditions read."""
     principal: Mapping[str, Json] = field(default_factory=dict)
     """As conditions see it."""
     facts: Facts = field(default_factory=Facts)
@@ -67,7 +67,7 @@ class DescribedCall:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What each rule says of a described call, and what that comes to."""
+    """Each rule's verdict on a described call, and the combined one."""
 
     findings: list[tuple[Rule, RuleFinding | None]]
     """With None for a rule that does not concern the call, or is not valid at its time."""
@@ -76,7 +76,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A call of a file, and what is expected of it."""
+    """A call in a file, and its expected verdict."""
 
     name: str
     call: DescribedCall
@@ -94,7 +94,7 @@ def tried(rules: Iterable[Rule], call: DescribedCall) -> Tried:
 
 
 def finding_of(rule: Rule, call: DescribedCall) -> RuleFinding:
-    """Give what one rule says of a described call. A costly condition is not evaluated: it counts as failed."""
+    """Return one rule's verdict on a described call. A costly condition is not evaluated: it counts as failed."""
     if rule.condition is not None and rule.condition.may_hold(len(json.canonical(dict(call.facts.arguments)))):
         return RuleFinding(rule, False, "it may take long for these arguments; a hub decides it in another process")
     context: dict[str, object] = {
@@ -109,7 +109,7 @@ def finding_of(rule: Rule, call: DescribedCall) -> RuleFinding:
 
 
 def read_call(entry: Json, known: Mapping[str, Any] | None = None) -> DescribedCall:
-    """Give the call that a JSON object describes; raise ValueError for what is none. `known`: tools by name."""
+    """Return the call described by a JSON object; raise ValueError if it is invalid. `known`: tools by name."""
     _check(entry, _CASE, "a call")
     described = entry.get("tool", {})
     _check(described, _TOOL, "tool")
@@ -134,7 +134,7 @@ def read_call(entry: Json, known: Mapping[str, Any] | None = None) -> DescribedC
 
 
 def read_cases(entries: Json) -> tuple[list[Case], list[str]]:
-    """Give the cases of a file, and what is wrong with others."""
+    """Return the cases of a file, and the problems of others."""
     cases: list[Case] = []
     problems: list[str] = []
     if not isinstance(entries, list):
@@ -160,6 +160,7 @@ def _tool(described: Mapping[str, Json]) -> SimpleNamespace:
         definition={"annotations": described.get("annotations", {}), "_meta": {"tags": described.get("tags", [])}},
         version=described.get("version", "1"),
         read_only=described.get("read_only", False),
+        former=(),
     )
 
 
@@ -187,7 +188,7 @@ def _moment(text: str | None) -> float:
 
 
 def shown(found: Sequence[tuple[Rule, RuleFinding | None]]) -> list[dict[str, Json]]:
-    """Give what rules say as JSON."""
+    """Return verdicts as JSON."""
     return [
         {
             "rule": rule.name,

@@ -1,4 +1,6 @@
-"""REST over connections to other MCP servers. Those that run a program are written by people who may start programs."""
+"""REST over connections to other MCP servers. Connections that run a program are written by people who may start
+programs.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +171,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
 
 
 def _demand_launching(request: Request) -> None:
-    """Refuse a key, and a person who may not start programs. Raises Forbidden."""
+    """Refuse keys, and people who may not start programs. Raises Forbidden."""
     if request.auth is not None or not may_launch(request.user):
         raise Forbidden("A connection that runs a program is written by an upstream manager who is logged in.")
 
@@ -238,7 +240,7 @@ class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
         return Response(self.get_serializer(row).data, status=202)
 
     def _reached(self, request: Request) -> McpConnection:
-        """Give the connection that whoever asks may reach: what it says is run. Raises Forbidden."""
+        """Return the connection if the requester may reach it: its command is run. Raises Forbidden."""
         row: McpConnection = self.get_object()
         if row.transport == _STDIO:
             _demand_launching(request)

@@ -17,7 +17,7 @@ from tools_catalog.rest.tools import runs_the_catalogue
 
 @extend_schema_field({"type": "array", "items": {"type": "object", "additionalProperties": True}})
 class JSONList(JSONValue):
-    """A JSON list of objects; the model says what is wrong with them."""
+    """A JSON list of objects, validated by the model."""
 
     default_error_messages = {"not_objects": "This must be a list of JSON objects."}
 
@@ -29,7 +29,7 @@ class JSONList(JSONValue):
 
 class ContentSerializer(ReasonedSerializer):
     INSIDE = frozenset({"function", "completions", "content", "messages"})
-    """What is read over MCP, under its scope and limits, or is nobody's business but the operators'."""
+    """Members read over MCP, under its scope and limits, or reserved to operators."""
 
     groups = Named(
         slug_field="name",

@@ -26,7 +26,7 @@ _LOOKS = {"write": "tools_catalog.view_mcpguardrail"}
 
 
 class GuardrailSerializer(ReasonedSerializer):
-    """A guardrail: what it looks for, where, and what follows."""
+    """A guardrail: its detectors, its scope, and the consequences."""
 
     max_bytes = StrictInteger(required=False, allow_null=True, min_value=1, max_value=2**31 - 1)
     max_depth = StrictInteger(required=False, allow_null=True, min_value=1, max_value=256)
@@ -64,14 +64,16 @@ class GuardrailSerializer(ReasonedSerializer):
 
 
 class AnyJson(serializers.JSONField):
-    """Any JSON, null as well. With `allow_null` the document would say: either anything or null, and null is both."""
+    """Any JSON, null as well. With `allow_null` the document would contain: either anything or null, and null is
+    both.
+    """
 
     def validate_empty_values(self, data: Json) -> tuple[bool, Json]:
         return (True, None) if data is None else super().validate_empty_values(data)
 
 
 class TryGuardrailSerializer(AskedSerializer):
-    """A value to look at, and what to look for."""
+    """A value to inspect, and the detectors to use."""
 
     value = AnyJson(help_text="A text, or any JSON.")
     detectors = serializers.RegexField(
@@ -88,7 +90,7 @@ class TryGuardrailSerializer(AskedSerializer):
 
 
 class TriedGuardrailSerializer(serializers.Serializer[Any]):
-    """What was found. Nothing of it is kept."""
+    """The findings. Nothing of it is kept."""
 
     found = serializers.DictField(child=serializers.IntegerField(), help_text="How often which kind was found.")
     places = serializers.ListField(

@@ -62,7 +62,7 @@ class LaunchProfileSerializer(ReasonedSerializer):
 
 
 class SecretSerializer(ReasonedSerializer):
-    """A secret by its name, and what it is bound to. Its value is written and never given."""
+    """A secret by its name, and its binding. Its value is written and never given."""
 
     value = StrictText(
         write_only=True,
@@ -101,6 +101,7 @@ class SecretSerializer(ReasonedSerializer):
 class LaunchProfileViewSet(mixins.CreateModelMixin, WritingViewSet[LaunchProfile]):
     queryset = LaunchProfile.objects.all()
     serializer_class = LaunchProfileSerializer
+    holds_back = True
     ordering = ("name",)
     lookup_field = "name"
     lookup_value_regex = "[^/]+"

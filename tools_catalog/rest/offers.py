@@ -1,4 +1,4 @@
-"""REST over what upstreams offer: read by those who run the catalogue, decided about by people."""
+"""REST over upstream offers: read by operators of the catalogue, decided about by people."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import AskedSerializer, JSONValue, Named, RowSerializer, RowViewSet, StrictText
 from sessions_app.protocol.errors import Forbidden
+from tools_catalog.discovery import proposals
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.filters import OFFER_FILTERS
 from tools_catalog.models import McpUpstreamTool
@@ -35,6 +36,9 @@ class OfferSerializer(RowSerializer[McpUpstreamTool]):
         help_text="What detectors find in `seen`, hidden characters and phrases that speak to a model: kind and count.",
     )
     remark = serializers.CharField(source="refusal", read_only=True, help_text="Why it cannot be served, if it cannot.")
+    conversions = serializers.SerializerMethodField(
+        help_text="What the hub changes of `seen` to serve it: spellings of schemas, and its name."
+    )
 
     class Meta:
         model = McpUpstreamTool
@@ -50,12 +54,16 @@ class OfferSerializer(RowSerializer[McpUpstreamTool]):
             "digest",
             "warnings",
             "remark",
+            "conversions",
             "renamed_from",
             "seen_at",
             "decided_by",
             "decided_at",
         ]
         read_only_fields = fields
+
+    def get_conversions(self, row: McpUpstreamTool) -> list[str]:
+        return proposals.remarks_of(row)
 
 
 class DecisionSerializer(AskedSerializer):
@@ -108,7 +116,7 @@ class OfferViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[
         return Response(self.get_serializer(self.get_object()).data)
 
     def _decided(self, request: Request, pk: str) -> tuple[McpUpstreamTool, str]:
-        """Give the offer that a person decides about, as it was looked at, and why. Raises Conflict, Forbidden."""
+        """Return the offer that a person decides about, as it was looked at, and why. Raises Conflict, Forbidden."""
         if request.auth is not None:
             raise Forbidden("What an upstream offers is approved by people who are logged in, not by keys.")
         asked = DecisionSerializer(data=request.data)

@@ -14,7 +14,7 @@ from tools_catalog.rest.removable import RemovableViewSet, described, permission
 
 
 class PolicyRuleSerializer(ReasonedSerializer):
-    """A rule about calls: when it holds, and what follows."""
+    """A call rule: its condition and its effect."""
 
     priority = StrictInteger(required=False, min_value=-1000, max_value=1000)
     is_in_force = serializers.BooleanField(read_only=True, help_text="It is enabled and does not only watch.")

@@ -1,7 +1,8 @@
-"""The hub as a registry of MCP servers: its endpoint, toolsets and connections, for clients' lists of what is allowed.
+"""The hub as a registry of MCP servers: its endpoint, toolsets and connections, for clients' lists of allowed
+servers.
 
-The API is that of the MCP registry, `/v0.1/servers`, to read. A caller sees the toolsets that it may use. Where
-`MCPHUB_PUBLIC_REGISTRY` is set, everybody sees what no group keeps to itself.
+The API is that of the MCP registry, `/v0.1/servers`, to read. A caller sees the toolsets that it may use. If
+`MCPHUB_PUBLIC_REGISTRY` is set, everybody sees entries without groups.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from sessions_app import endpoints
 from sessions_app.kit.rest.errors import NOT_FOUND
 from sessions_app.protocol.errors import EgressRefused, Forbidden, HubError, InvalidParams
 from tools_catalog.egress.rules import EgressPolicy
@@ -59,7 +61,7 @@ class _Entry:
 
 
 class MayRead(BasePermission):
-    """Lets in keys that may list tools, people who may see toolsets, and where it is public everybody."""
+    """Admits keys that may list tools, people who may see toolsets, and, if it is public, everybody."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         key: Any = request.auth
@@ -120,7 +122,7 @@ def _find(request: Request, name: str) -> _Entry:
 
 
 def _entries(request: Request) -> list[_Entry]:
-    space, base = _namespace(), settings.MCPHUB_PUBLIC_URL.rstrip("/")
+    space, base = endpoints.namespace(), settings.MCPHUB_PUBLIC_URL.rstrip("/")
     hub = _Entry(
         f"{space}/hub", "MCP Hub", "All tools of this hub.", settings.MCPHUB_VERSION, None, None, (_at(base, "/mcp"),)
     )
@@ -153,7 +155,7 @@ def _entries(request: Request) -> list[_Entry]:
 
 
 def _open_to(rows: Any, request: Request) -> Any:
-    """Give the rows that the caller may know of: of a key those of its groups, for nobody those of no group."""
+    """Return the rows that the caller may know of: of a key those of its groups, for nobody those of no group."""
     if request.auth is not None:
         return visible_rows(rows, request)
     is_known = request.user and request.user.is_authenticated
@@ -162,7 +164,7 @@ def _open_to(rows: Any, request: Request) -> Any:
 
 
 def _may_see_addresses(request: Request) -> bool:
-    """Whether the caller may read connections, as over REST: an address of an upstream can say much."""
+    """Return whether the caller may read connections, as over REST: an address of an upstream can reveal much."""
     key: Any = request.auth
     if key is not None:
         return "catalog:write" in key.scopes
@@ -170,7 +172,7 @@ def _may_see_addresses(request: Request) -> bool:
 
 
 def _own_address(row: McpConnection) -> tuple[Mapping[str, Any], ...]:
-    """Give where the upstream itself is, if that is public and says nothing but where."""
+    """Return the upstream's own address, if it is public and contains nothing else."""
     parts = urlsplit(row.url)
     if parts.scheme != "https" or parts.query or parts.fragment:
         return ()
@@ -209,7 +211,9 @@ def _answer(entry: _Entry) -> dict[str, Any]:
 
 
 def _chosen(entries: list[_Entry], request: Request) -> list[_Entry]:
-    """Keep what the query asks for. An unknown parameter is left alone: registries have some of their own."""
+    """Return the entries that match the query. An unknown parameter is left alone: registries have
+    some of their own.
+    """
     query = request.query_params
     tests: list[Callable[[_Entry], bool]] = []
     if word := query.get("search", "").lower():
@@ -251,14 +255,6 @@ def _encoded(name: str) -> str:
     return base64.urlsafe_b64encode(name.encode()).decode("ascii")
 
 
-def _namespace() -> str:
-    """Give the hub's host backwards, as registries name who publishes: `example.org` is `org.example`."""
-    host = urlsplit(settings.MCPHUB_PUBLIC_URL).hostname or "localhost"
-    labels = host.split(".")
-    is_name = ":" not in host and not labels[-1].isdecimal()
-    return ".".join(reversed(labels)) if is_name else "localhost"
-
-
 def _version(moment: datetime) -> str:
-    """Give a version that grows with each change: versions of registries are like those of software."""
+    """Return a version that grows with each change: versions of registries are like those of software."""
     return f"1.0.{int(moment.timestamp())}"

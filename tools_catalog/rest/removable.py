@@ -1,4 +1,4 @@
-"""What REST does alike with rows of the catalogue that can be removed: resources, prompts, toolsets."""
+"""REST's common treatment of removable rows of the catalogue: resources, prompts, toolsets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def permissions(model: str) -> dict[str, str]:
 
 
 def described(one: str, listed: str, *, on_removal: str = "") -> Callable[[type[Any]], type[Any]]:
-    """Give the summaries of the OpenAPI document for rows that are called `one`."""
+    """Return the summaries of the OpenAPI document for rows that are called `one`."""
     return extend_schema_view(
         list=extend_schema(summary=listed),
         retrieve=extend_schema(summary=f"One {one}"),

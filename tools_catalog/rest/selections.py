@@ -1,4 +1,4 @@
-"""REST over services and toolsets: what HTTP tools call, and which tools are offered together."""
+"""REST over services and toolsets: the targets of HTTP tools, and selections of tools."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from rest_framework import mixins, serializers
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
+from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictText, WritingViewSet
 from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.filters import SERVICE_FILTERS, TOOLSET_FILTERS
-from tools_catalog.models import HttpService, McpPrompt, McpResource, McpToolDefinition, McpToolset
+from tools_catalog.models import HttpService, McpPrompt, McpResource, McpToolDefinition, McpToolset, reach
 from tools_catalog.rest.removable import RemovableViewSet, described, permissions
 from tools_catalog.rest.tools import runs_the_catalogue, visible_rows
 
@@ -136,7 +137,7 @@ _LINKED: Mapping[str, tuple[Any, str]] = {
     "prompts": (McpPrompt, "name"),
     "resources": (McpResource, "uri"),
 }
-"""What a toolset chooses: its rows, and the column of their name."""
+"""A toolset's choices: its rows, and the column of their name."""
 
 
 @extend_schema_view(
@@ -154,6 +155,7 @@ class ServiceViewSet(mixins.CreateModelMixin, WritingViewSet[Any]):
     lookup_field = "slug"
     lookup_value_regex = "[^/]+"
     serializer_class = ServiceSerializer
+    holds_back = True
     filters = SERVICE_FILTERS
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
     required_permission = {
@@ -188,4 +190,13 @@ class ToolsetViewSet(RemovableViewSet):
     lookup_value_regex = "[^/]+"
     required_permission = permissions("mcptoolset")
     of_workspace = frozenset({"list", "retrieve", "create", "update", "partial_update", "destroy"})
+    may_conflict = True
     missing = "There is no such toolset. GET /api/toolsets/ lists them."
+
+    def perform_destroy(self, instance: Any) -> None:
+        if evaded := reach.losses_without(instance):
+            raise Conflict(
+                f"Tools of {instance.slug} would leave the reach of: {', '.join(evaded)}. Change these first, or have "
+                "a superuser remove the toolset."
+            )
+        super().perform_destroy(instance)

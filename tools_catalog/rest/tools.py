@@ -21,6 +21,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
+from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import (
     JSONObject,
     Named,
@@ -34,9 +35,10 @@ from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.models import keys_of
 from sessions_app.workspaces.rest import workspace_field
-from tools_catalog.catalog.snapshot import read_policy, ruled
+from tools_catalog.catalog.snapshot import read_policy
 from tools_catalog.filters import TOOL_FILTERS
-from tools_catalog.models import McpToolDefinition, McpToolset, McpToolVersion
+from tools_catalog.models import McpToolDefinition, McpToolset, McpToolVersion, reach
+from tools_catalog.models.ruled import former_names, ruled
 
 _Row = TypeVar("_Row", bound=Model)
 
@@ -44,7 +46,7 @@ SCOPES = {"read": "tools:list", "write": "catalog:write"}
 
 
 class _Key(Protocol):
-    """What a key is to the catalogue."""
+    """A key's rights in the catalogue."""
 
     scopes: list[str]
     workspace_id: int | None
@@ -52,11 +54,11 @@ class _Key(Protocol):
     caller_label: str
 
     def held_groups(self) -> QuerySet[Any]:
-        """Give the groups whose rows it sees now."""
+        """Return the groups with rows that it sees now."""
 
 
 class ConfigurationField(serializers.Field[Any, Any, Any, Any]):
-    """How a tool is run: addresses and headers of other systems, for those who run the catalogue only."""
+    """A tool's backend: addresses and headers of other systems, for operators of the catalogue only."""
 
     default_error_messages = {"not_an_object": "This must be a JSON object."}
 
@@ -150,13 +152,13 @@ class ToolDefinitionSerializer(RowSerializer[McpToolDefinition]):
                 words = f"{unknown[0][:64]!r} is no former name of it. They come of renaming; leave out what to forget."
                 raise serializers.ValidationError({"aliases": [words]}, code="does_not_exist")
             if row.pk:
-                row.aliases.exclude(name__in=kept).delete()
+                _forget(row, kept)
         row.change_author, row.change_reason = attribute(row, self.context["request"], reason)
         return super()._write(row, values)
 
 
 class ToolVersionSerializer(RowSerializer[McpToolVersion]):
-    """What clients saw and what ran under one version number."""
+    """The visible and executed definition under one version number."""
 
     definition = serializers.SerializerMethodField(help_text="What clients saw and what ran.")
 
@@ -196,13 +198,14 @@ class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefin
         "write": "tools_catalog.change_mcptooldefinition",
     }
     holds_back = True
+    may_conflict = True
     missing = "There is no such tool. GET /api/tool-definitions/ lists them."
 
     def get_queryset(self) -> QuerySet[McpToolDefinition]:
         return visible_rows(super().get_queryset(), self.request)
 
     def get_object(self) -> McpToolDefinition:
-        """Give the tool of the name in the address, or of the former name."""
+        """Return the tool of the name in the address, or of the former name."""
         self.kwargs["name"] = _present_name(self.kwargs["name"])
         return super().get_object()
 
@@ -240,8 +243,19 @@ class ToolVersionViewSet(mixins.ListModelMixin, RowViewSet[McpToolVersion]):
         return super().get_queryset().filter(tool=get_object_or_404(tools, name=_present_name(self.kwargs["name"])))
 
 
+def _forget(row: McpToolDefinition, kept: list[str]) -> None:
+    """Delete the other former names. Raises Conflict where a policy covers the tool by one of them."""
+    forgotten = row.aliases.exclude(name__in=kept)
+    if evaded := reach.losses_of_names(forgotten.values_list("name", flat=True)):
+        raise Conflict(
+            f"By a former name {row.name} is in the reach of: {', '.join(evaded)}. Name the tool there by its present "
+            "name first, or have a superuser remove the former name."
+        )
+    forgotten.delete()
+
+
 def live_aliases(row: McpToolDefinition) -> list[str]:
-    """Give the former names that still lead to the tool."""
+    """Return the former names that still lead to the tool."""
     now = timezone.now()
     return [alias.name for alias in row.aliases.all() if alias.expires_at > now] if row.pk else []
 
@@ -252,7 +266,7 @@ def _present_name(name: str) -> str:
 
 
 def visible_rows(rows: QuerySet[_Row], request: Request) -> QuerySet[_Row]:
-    """All rows for who runs the catalogue; for another key those of its groups, as MCP's lists show them."""
+    """All rows for operators of the catalogue; for another key those of its groups, as in MCP's lists."""
     key = cast("_Key | None", request.auth)
     if key is None or runs_the_catalogue(request):
         return rows
@@ -267,22 +281,22 @@ def visible_rows(rows: QuerySet[_Row], request: Request) -> QuerySet[_Row]:
 
 
 def _workspaces_of(key: _Key) -> Iterable[int]:
-    """Give the workspaces whose things a key sees."""
+    """Return the workspaces with rows that a key sees."""
     if key.workspace_id is not None:
         return [key.workspace_id]
     return keys_of(key.held_groups().values_list("pk", flat=True))
 
 
 def _hidden_by_rules(key: _Key) -> list[int]:
-    """Give the tools that rules about calls hide from a key, as they do from MCP's lists."""
+    """Return the tools that rules about calls hide from a key, as they do from MCP's lists."""
     policy = read_policy()
     if not policy.rules:
         return []
     caller = _KeyAsPrincipal(key.principal, key.caller_label, frozenset(key.held_groups().values_list("pk", flat=True)))
     toolsets = {row.slug: frozenset(row.names()) for row in McpToolset.objects.filter(enabled=True)}
-    hidden = []
+    hidden, former = [], former_names()
     for row in McpToolDefinition.objects.all():
-        tool = ruled(row)
+        tool = ruled(row, former.get(row.pk, ()))
         rules = policy.of(tool, toolsets)
         if rules is not None and rules.hides(tool, caller) is not None:
             hidden.append(row.pk)

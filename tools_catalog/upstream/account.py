@@ -1,7 +1,7 @@
 """The seam between a session with an upstream and the account that it has there: tokens in, refusals out.
 
-A session asks for a token before each request and says what the upstream refused. Where tokens come from, who renews
-them and what a person must do, is known to `tools_catalog.accounts` above.
+A session requests a token before each request and reports the upstream's refusals. The origin of tokens, their
+renewal and a person's part are up to `tools_catalog.accounts` above.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sessions_app.protocol import errors
 NO_ACCOUNT, CLIENT_ACCOUNT, SHARED_ACCOUNT, PERSONAL_ACCOUNT = "none", "client", "shared", "personal"
 BEHALF_ACCOUNT, EXCHANGE_ACCOUNT, WORKLOAD_ACCOUNT = "behalf", "exchange", "workload"
 JAG_ACCOUNT = "jag"
-"""As whom the hub signs in at an upstream, or at the API of a service."""
+"""The hub's authentication at an upstream, or at the API of a service."""
 ACCOUNTS: Final = (
     NO_ACCOUNT,
     CLIENT_ACCOUNT,
@@ -28,7 +28,7 @@ ACCOUNTS: Final = (
 UNATTENDED: Final = frozenset({CLIENT_ACCOUNT, WORKLOAD_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT, JAG_ACCOUNT})
 """Those that the hub gets tokens for without a person at a browser."""
 BY_WORD: Final = frozenset({BEHALF_ACCOUNT, EXCHANGE_ACCOUNT})
-"""Those for which an issuer believes the hub who calls."""
+"""Kinds for which an issuer trusts the hub's statement about the caller."""
 OF_PERSONS: Final = frozenset({PERSONAL_ACCOUNT, BEHALF_ACCOUNT, EXCHANGE_ACCOUNT, JAG_ACCOUNT})
 """Those of which each person has one."""
 
@@ -58,7 +58,7 @@ class AccountPlace(Protocol):
 
     @property
     def identity(self) -> AccountPlace | None:
-        """Where people have the accounts that say to this one's issuer who they are (ID-JAG)."""
+        """The service whose accounts identify people to this one's issuer (ID-JAG)."""
         ...
 
 
@@ -69,7 +69,7 @@ class AccountNeeded(errors.UpstreamError):
         super().__init__(sentence, **{of: slug})
         self.of, self.slug = of, slug
         self.principal = principal
-        """Of who can connect it himself; empty where an operator has to."""
+        """The principal who can connect it himself; empty if an operator has to."""
 
 
 class AccountRefused(errors.UpstreamError):
@@ -80,23 +80,25 @@ class Account(Protocol):
     """The account of one principal at one upstream."""
 
     async def token(self) -> str:
-        """Give the access token to send; empty where there is no account yet and the upstream may need none.
+        """Return the access token to send; empty where there is no account yet and the upstream may need none.
 
-        Raises AccountNeeded, AccountRefused; SessionLost where it was connected anew since the first token, since
-        what the upstream keeps in a session may be another's.
+        Raises AccountNeeded, AccountRefused; SessionLost if it was connected anew since the first token, since the
+        upstream's session state may be another's.
         """
         ...
 
     def headers(self, token: str, method: str, url: str) -> dict[str, str]:
-        """Give the headers of one request with a token that `token` gave: with a proof, where it is bound to a key."""
+        """Return the headers of one request with a token that `token` gave: with a proof, where it is bound to a
+        key.
+        """
         ...
 
     def heard(self, url: str, nonce: str) -> None:
-        """Keep what a server wants in the next proofs for it."""
+        """Store a server's demand for the next proofs."""
         ...
 
     async def is_connected(self) -> bool:
-        """Whether there are tokens, or may be without anybody at a browser."""
+        """Return whether there are tokens, or may be without anybody at a browser."""
         ...
 
     async def refused(self, sent: str, status: int, challenge: str) -> None:

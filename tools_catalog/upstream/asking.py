@@ -1,4 +1,4 @@
-"""What one connection may ask of the clients of its calls; and its questions, checked and named, as they go on."""
+"""The questions that one connection may ask the clients of its calls; checked and named on their way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools_catalog.upstream.credential_fields import credential_field
 
 ELICITATION, SAMPLING, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 ASKED_BY: Final = "mcphub/connection"
-"""In `_meta` of requests whose words are for a model, or that have none."""
+"""In `_meta` of requests with words for a model, or without words."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -23,7 +23,7 @@ class Asking:
 
     connection: str = ""
     elicits: bool = True
-    """It may put forms and addresses to the person who calls."""
+    """It may show forms and addresses to the calling person."""
     asks_secrets: bool = False
     """Also forms for passwords and the like."""
     samples: bool = False
@@ -37,7 +37,7 @@ class Asking:
         return self.elicits or self.samples or self.lists_roots
 
     def checked(self, method: str, params: Mapping[str, Json]) -> dict[str, Json]:
-        """Give the params of a question as the client gets them. Raises UpstreamError for what may not be asked."""
+        """Return the params of a question as the client gets them. Raises UpstreamError for forbidden questions."""
         if method == ELICITATION:
             return self._elicitation(params)
         if method == SAMPLING:
@@ -51,13 +51,13 @@ class Asking:
         return {"_meta": {ASKED_BY: self.connection}}
 
     def message(self, words: Json) -> str:
-        """Give the words for a person, whole, after the name of who says them."""
+        """Return the text for a person, whole, after the name of its author."""
         if not isinstance(words, str):
             raise errors.UpstreamError("The upstream asks in a form that MCP does not have.")
         return f'The connection "{self.connection}" asks: {directions.plain(words)}'
 
     def may_open(self, url: Json) -> bool:
-        """Whether a person may be led to this address."""
+        """Return whether a person may be led to this address."""
         if not isinstance(url, str) or any(char <= " " or char in "\x7f\\" for char in url):
             return False  # browsers do not agree on where such addresses lead
         try:

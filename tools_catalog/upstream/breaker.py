@@ -12,11 +12,11 @@ LONGEST_PAUSE_SECONDS = 60.0
 STABLE_SECONDS = 10.0
 """A connection that stood so long begins to count its failures anew."""
 LONGEST_REST_SECONDS = 2.0
-"""A pause of what answers other requests than those that failed."""
+"""A pause for a server that answers other requests than the failed ones."""
 
 
 def backoff(failures: int, draw: Callable[[], float] = random.random) -> float:
-    """Give the seconds to wait after so many failures in a row: doubled each time, half of it by chance."""
+    """Return the seconds to wait after so many failures in a row: doubled each time, half of it by chance."""
     pause: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(0, failures - 1), 10))
     return pause / 2 + draw() * pause / 2
 
@@ -29,7 +29,7 @@ class Retries:
     failures: int = 0
 
     def failed(self, stood_seconds: float | None) -> float:
-        """Give the pause after a connection that stood so long; None: it was not made, however long that took."""
+        """Return the pause after a connection that stood so long; None: it was not made, however long that took."""
         if stood_seconds is not None and stood_seconds > STABLE_SECONDS:
             self.failures = 0
         self.failures += 1
@@ -75,7 +75,7 @@ class Breaker:
         self._is_probing = self._answers = False
 
     def wait_seconds(self) -> float:
-        """Give how long to stay away; 0 lets one through. Whoever is let through reports how it went."""
+        """Return how long to stay away; 0 lets one through. Whoever is let through reports how it went."""
         if not self.is_open:
             return 0.0
         left = self._until - self.now()
@@ -93,8 +93,8 @@ class Breaker:
     def answered(self) -> None:
         """Something else was answered: all may try again, the first time at once, then after ever longer rests.
 
-        One that answers is well, and of what it is asked only something fails. Yet each failure costs the hub more than
-        a call that goes well, up to a new session, and whoever asks for nothing else must not slow the calls of others:
+        A server that answers is healthy; only some of its requests fail. Yet each failure costs the hub more than a
+        call that goes well, up to a new session, and whoever asks for nothing else must not slow the calls of others:
         until a call goes well, one that fails is enough for the next rest.
         """
         if not self._opened:
@@ -114,5 +114,5 @@ class Breaker:
             self._until = self.now() + backoff(self._opened, self.draw)
 
     def left(self) -> None:
-        """The one let through gave up before it could tell."""
+        """The trial call gave up before a verdict."""
         self._is_probing = False

@@ -1,4 +1,4 @@
-"""Questions of an upstream, carried to the client that called; and what of a call's `_meta` passes on.
+"""Questions of an upstream, carried to the client that called; and the forwarded part of a call's `_meta`.
 
 A handshake upstream asks by a request in the midst of a call, one without handshake answers `input_required` and is
 called again. Both ways end at the one `ask` of the call's context, which knows how its client is asked.
@@ -40,14 +40,14 @@ Abilities = frozenset[str]
 EVERYTHING: Final[Abilities] = frozenset({*PROBES, TOOLS})
 
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
-"""Of one hop too, but what the caller wants to hear is what the upstream has to send."""
+"""Also of one hop, but the caller's wish decides the upstream's messages."""
 _HOP: Final = ("io.modelcontextprotocol/", "mcphub/")
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?")
 _TRACE: Final = ("traceparent", "tracestate", "baggage")
 
 
 def abilities(context: ToolContext) -> Abilities:
-    """What the client of this call can be asked."""
+    """The questions that the client of this call supports."""
     declared = context.call.client_capabilities
     if not declared:
         return frozenset()
@@ -59,14 +59,14 @@ def abilities(context: ToolContext) -> Abilities:
 
 
 def permitted(can_ask: Abilities, asking: Asking) -> Abilities:
-    """Give what of it the connection may ask."""
+    """Return the part of it that the connection may ask."""
     allowed = ((FORM, asking.elicits), (URL, asking.elicits), (SAMPLING, asking.samples), (ROOTS, asking.lists_roots))
     kept = can_ask & {name for name, is_allowed in allowed if is_allowed}
     return kept | (can_ask & {TOOLS}) if SAMPLING in kept else kept
 
 
 def declared(can_ask: Abilities) -> dict[str, Json]:
-    """Give the capabilities of a client that can be asked so much (MCP, ClientCapabilities).
+    """Return the capabilities of a client that can be asked so much (MCP, ClientCapabilities).
 
     Views are always among them: one list of tools serves all clients, and the hub passes views on to those that show
     them. To the others it gives the texts, which every tool with a view has to have (SEP-1865, graceful degradation).
@@ -131,9 +131,9 @@ async def ask(
 
 
 def passed_on(meta: Mapping[str, Json] | None, log_level: str | None = None) -> dict[str, Json]:
-    """Give what of a caller's `_meta` goes to the upstream: all but the keys of one hop, and a trace only whole.
+    """Return the part of a caller's `_meta` for the upstream: all but the keys of one hop, and a trace only whole.
 
-    `log_level` is what the caller wants to hear, however it said so.
+    `log_level` is the caller's wish, however it was expressed.
     """
     if not isinstance(meta, dict) or not meta:
         return {} if log_level is None else {LOG_LEVEL: log_level}

@@ -1,6 +1,6 @@
-"""Sessions with an upstream that belong to callers: where it keeps state, what it keeps for one no other sees.
+"""Sessions with an upstream that belong to callers: the upstream's state for one is invisible to others.
 
-Each also says what its caller's client can be asked, which a session says once, when it begins.
+Each also declares the capabilities of its caller's client, which a session does once, at the beginning.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CallerSessions:
         self._sessions: dict[Any, asyncio.Task[UpstreamClient]] = {}
 
     async def session_for(self, main: UpstreamClient, context: ToolContext) -> UpstreamClient:
-        """Give the session for a call; `main` where it keeps nothing of anybody. Raises ConnectionFailed."""
+        """Return the session for a call; `main` where it keeps nothing of anybody. Raises ConnectionFailed."""
         if main.serves_all:
             return main
         can_ask = bridge.permitted(bridge.abilities(context), self._spec.asking)
@@ -45,7 +45,7 @@ class CallerSessions:
         return await self.session_of(main, owner, can_ask)
 
     async def session_of(self, main: UpstreamClient, owner: str, can_ask: Abilities = frozenset()) -> UpstreamClient:
-        """Give the session of a caller whose client can be asked so much. Raises ConnectionFailed."""
+        """Return the session of a caller whose client has these capabilities. Raises ConnectionFailed."""
         key = (owner, can_ask)
         known = self._sessions.get(key)
         if known is not None and not _is_spent(known):

@@ -38,9 +38,9 @@ class CallsUnderWay:
         return self.requests.get(token) if isinstance(token, int) and not isinstance(token, bool) else None
 
     def owner(self, task_id: str = "", request: OutgoingRequest | None = None) -> ToolContext | None:
-        """Give the call that a message is about; None where it could be another's.
+        """Return the call that a message is about; None where it could be another's.
 
-        `task_id` is the task that the message names, `request` the one on whose own stream it came.
+        `task_id` is the task named by the message, `request` the one on whose own stream it came.
         """
         if task_id in self._tasks:
             return self._tasks[task_id]

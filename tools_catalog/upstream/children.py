@@ -1,8 +1,8 @@
-"""Child processes: whose they are, how they are stopped, and those that a dead hub left behind.
+"""Child processes: their owners, their stop, and those that a dead hub left behind.
 
-Every child carries the mark of the hub process that started it in its environment, and its own children
-inherit it. So who was left behind is read from the process table and from nothing that could be lost with the
-hub; and as the mark names the start time of its owner, a number that was given out again deceives nobody.
+Every child carries the mark of the hub process that started it in its environment, and its own children inherit it.
+So orphans are found in the process table and in nothing that could be lost with the hub; and as the mark names the
+start time of its owner, a reused process number deceives nobody.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _EXITING = 0x4
 
 
 def start_mark(pid: int) -> str:
-    """Give what tells two processes of one number apart: its start, in ticks since boot. Linux; else empty.
+    """Return an identifier that distinguishes processes of one number: its start, in ticks since boot. Linux; else
+    empty.
 
     One that has ended is gone, whether or not its parent has asked. So is one that is ending: its files, and with them
     its rights in the database, are closed a moment before it shows as ended.
@@ -41,7 +42,7 @@ def start_mark(pid: int) -> str:
 
 
 def own_mark() -> str:
-    """Give the mark of this process: number, start, boot and process namespace."""
+    """Return the mark of this process: number, start, boot and process namespace."""
     pid = os.getpid()
     return f"{pid}:{start_mark(pid)}:{_machine()}"
 
@@ -55,7 +56,7 @@ def _machine() -> str:
 
 
 def orphans() -> Iterator[int]:
-    """Give the processes that a hub process of this user started which is no more. Linux; elsewhere none."""
+    """Return the processes that a hub process of this user started which is no more. Linux; elsewhere none."""
     machine = _machine()
     own = os.getpid()
     needle = f"{MARK}=".encode()
@@ -77,9 +78,9 @@ def orphans() -> Iterator[int]:
 
 
 def remove_orphans() -> int:
-    """Kill what hubs that are gone left running on this machine; give how many. Blocks until they are gone.
+    """Kill the children that dead hubs left running on this machine; return the number. Blocks until they are gone.
 
-    What cannot die is waited for `GRACE_SECONDS`: a child that the hub has once starts when its predecessor is no more.
+    An unkillable one is awaited for `GRACE_SECONDS`: a hub's only child starts after the end of its predecessor.
     """
     dying: list[int] = []
     try:
@@ -113,8 +114,8 @@ def _await_the_end(processes: list[int]) -> None:
 async def stop(process: asyncio.subprocess.Process, *, at_once: bool = False) -> None:
     """End a child and all that it started: its input ends, then SIGTERM, then SIGKILL to its process group.
 
-    It leads a group of its own, so its number is that of the group, also once it is gone itself. `at_once` leaves out
-    what it could ignore.
+    It leads a group of its own, so its number is that of the group, also once it is gone itself. `at_once` omits the
+    signals that it could ignore.
     """
     if process.stdin is not None:
         process.stdin.close()
@@ -140,7 +141,7 @@ async def _ends(process: asyncio.subprocess.Process) -> bool:
 
 
 def _signal(group: int, number: int) -> bool:
-    """Signal a process group; tell whether there was one."""
+    """Signal a process group; return whether there was one."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

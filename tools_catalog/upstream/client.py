@@ -1,7 +1,7 @@
 """The hub as the client of one upstream: one session, for every revision and on every transport.
 
-Requests get their ids here, and their responses become results or errors. What differs between the eras is the `era`,
-what differs between the ways is the `transport`; requests and notifications of the upstream go to `incoming`.
+Requests get their ids here, and their responses become results or errors. Differences of eras are in the `era`,
+differences of ways in the `transport`; requests and notifications of the upstream go to `incoming`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from sessions_app.kit import tracing
-from sessions_app.protocol import envelope, errors
+from sessions_app.protocol import envelope, errors, json
 from sessions_app.protocol.json import Json
 from tools_catalog.call.context import ToolContext
 from tools_catalog.egress.rules import EgressPolicy
@@ -27,17 +27,7 @@ from tools_catalog.upstream.calls import CallsUnderWay
 from tools_catalog.upstream.era import Era
 from tools_catalog.upstream.http import HttpEndpoint
 from tools_catalog.upstream.incoming import Incoming
-from tools_catalog.upstream.listing import (
-    AS_TASK,
-    MAX_ANSWERS,
-    MAX_OFFERS,
-    MAX_PAGES,
-    METHODS,
-    TEMPLATE,
-    TOOL,
-    ListingInvalid,
-    size_of,
-)
+from tools_catalog.upstream.listing import AS_TASK, MAX_ANSWERS, MAX_OFFERS, MAX_PAGES, METHODS, TEMPLATE, TOOL, size_of
 from tools_catalog.upstream.negotiation import Agreement, Introduction, NotOutlived, Probed
 from tools_catalog.upstream.results import result_of
 from tools_catalog.upstream.scrubbing import Scrubber
@@ -50,6 +40,11 @@ from tools_catalog.upstream.transports.streamable_http import StatelessHttp
 _ASKS_NOTHING: Final[Abilities] = frozenset()
 _ASKS_TASKS: Final[Abilities] = frozenset({TASKS})
 
+_LAST_LINE: Final = 200
+"""Characters of a program's last output in the message of a failure."""
+_UNDECLARED_SECONDS: Final = 3.0
+"""For a list of a kind that an upstream does not declare."""
+
 logger = logging.getLogger(__name__)
 
 Agree = Callable[[Transport, Introduction, Iterator[int]], Awaitable[Agreement]]
@@ -60,7 +55,7 @@ class UpstreamClient:
     """`open` it, use it from any task, `close` it; `closed` is set once it can serve no more."""
 
     era: Era
-    """What the upstream told of itself. There once it is open."""
+    """The upstream's description of itself. There once it is open."""
 
     def __init__(
         self,
@@ -77,19 +72,20 @@ class UpstreamClient:
         is_unprobed: bool = False,
         account: Account | None = None,
     ) -> None:
-        """`can_ask` is what the upstream is told that its requests may be about. `like` is a client of the same
-        upstream, whose era is known. `account` says as whom it is there. `is_unprobed`: the upstream is known
-        not to answer a probe. Without a `policy` that of the settings holds."""
+        """`can_ask` is declared to the upstream as the supported subjects of its requests. `like` is a client of the
+        same upstream, with a known era. `account` is its authentication there. `is_unprobed`: the upstream is
+        known not to answer a probe. Without a `policy` that of the settings holds.
+        """
         self._spec = spec
         self._policy = policy
         self._secret = secret
-        self._introduction = Introduction(hub_version=version, can_ask=can_ask, seconds=spec.connect_seconds)
+        self._introduction = Introduction(hub_version=version, can_ask=can_ask, seconds=spec.begins_within)
         self._place = _place(spec)
         self._like = like
         self._account = account
         self._is_unprobed = is_unprobed
         self.probed = Probed.NOT
-        """What became of the question for the era. Said once it is open."""
+        """The outcome of the probe for the era. Declared once it is open."""
         self._ids = itertools.count(1)
         self._transport: Transport | None = None
         self._param_headers: dict[str, tuple[envelope.ParamHeader, ...]] = {} if like is None else like._param_headers
@@ -97,7 +93,7 @@ class UpstreamClient:
         self._following: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self.subscribed: frozenset[str] = frozenset()
-        """The resources of whose changes the upstream tells this session."""
+        """The resources with change notifications in this session."""
         self.calls = CallsUnderWay()
         self.serves_all = spec.transport == STDIO
         """No call needs a session of its own: a process is one, and a request that describes itself needs none."""
@@ -105,6 +101,8 @@ class UpstreamClient:
         """It has been opened well."""
         self.closed = asyncio.Event()
         self.why_closed = ""
+        self.cut: dict[str, str] = {}
+        """Kind -> why its list was not read to its end."""
         self.last_words = LastWords()
         self.last_used = self._opened_at = asyncio.get_running_loop().time()
         self._incoming = Incoming(
@@ -120,12 +118,12 @@ class UpstreamClient:
         )
 
     async def open(self) -> None:
-        """Connect and negotiate; raise ConnectionFailed or EgressRefused with what went wrong.
+        """Connect and negotiate; raise ConnectionFailed or EgressRefused with the reason.
 
         Raises NotOutlived where another session may begin well, one that is `is_unprobed`.
         """
         try:
-            async with asyncio.timeout(self._spec.connect_seconds):
+            async with asyncio.timeout(self._spec.begins_within):
                 await self._connect()
         except BaseException as error:
             self.lose("The connection was not made.")
@@ -212,7 +210,7 @@ class UpstreamClient:
         return result_of(message, self._error)
 
     def _span(self, method: str, params: Mapping[str, Json]) -> tracing.Operation | tracing.NoSpan:
-        """Give the span of a request to the upstream. What it is about is named as the catalogue approved it."""
+        """Return the span of a request to the upstream. Its subject is named as the catalogue approved it."""
         if not tracing.is_on():
             return tracing.NO_SPAN
         is_tool = method == "tools/call"
@@ -224,36 +222,60 @@ class UpstreamClient:
         return await self.request(method, params)
 
     async def list_offers(self, kind: str) -> list[Json]:
-        """Give what it lists of a kind on all pages, as it came; nothing where it offers none."""
-        if not self.era.has(kind):
+        """Return the listed entries of a kind on all pages, as received; nothing if it offers none."""
+        if self.era.has(kind):
+            return await self._paged(kind)
+        if not self.era.is_silent:
             return []
+        try:  # it says nothing of itself, so what it does counts; what it does not know it may not even refuse
+            async with asyncio.timeout(min(_UNDECLARED_SECONDS, self._spec.connect_seconds / 8)):
+                return await self._paged(kind)
+        except (TimeoutError, errors.UpstreamError, errors.ResultInvalid):
+            return []
+
+    async def _paged(self, kind: str) -> list[Json]:
+        """Read pages until there is none, one repeats, or the bounds are reached. Received pages are kept."""
         method, member = METHODS[kind]
         listed: list[Json] = []
+        seen: set[str] = set()
         most = self._spec.max_response_bytes
         left = MAX_ANSWERS * most
         cursor: Json = None
-        for _ in range(MAX_PAGES):
+        self.cut.pop(kind, None)
+        for number in range(MAX_PAGES):
             try:
                 page = await self.request(method, {} if cursor is None else {"cursor": cursor})
             except errors.UpstreamError as error:
                 if kind == TEMPLATE and error.details.get("upstream", {}).get("code") == errors.METHOD_NOT_FOUND:
                     return []  # one that has resources need not have templates
-                raise
+                if not listed:
+                    raise
+                return self._cut(kind, listed, f"page {number + 1} failed: {error}")
             found = page.get(member)
-            found = found if isinstance(found, list) else []
-            listed += self._read_tools(found) if kind == TOOL else found
-            cursor = page.get("nextCursor")
-            if cursor is None:
-                return listed
-            if len(listed) > MAX_OFFERS:
-                break
+            found = list(found.values()) if isinstance(found, dict) else found if isinstance(found, list) else []
             left -= size_of(found, most)
             if left < 0:
-                raise ListingInvalid(f"The upstream's list of {member} has more than {MAX_ANSWERS * most} bytes.")
-        raise ListingInvalid(f"The upstream's list of {member} does not end after {len(listed)} of them.")
+                return self._cut(kind, listed, f"it has more than {MAX_ANSWERS * most} bytes.")
+            news = [one for one in found if _not_seen(one, seen)]
+            listed += self._read_tools(news) if kind == TOOL else news
+            if len(listed) > MAX_OFFERS:
+                return self._cut(kind, listed[:MAX_OFFERS], f"the hub takes {MAX_OFFERS}.")
+            before, cursor = cursor, page.get("nextCursor")
+            if not cursor or not isinstance(cursor, str | int):
+                return listed
+            if cursor == before or (found and not news):
+                return self._cut(kind, listed, "its pages repeat.")
+        return self._cut(kind, listed, f"it does not end after {MAX_PAGES} pages.")
+
+    def _cut(self, kind: str, listed: list[Json], why: str) -> list[Json]:
+        """Note why a list ends here, and return the entries so far."""
+        words = f"The list of {METHODS[kind][1]} was cut after {len(listed)}: {why}"
+        self.cut[kind] = words[:300]
+        logger.warning("The upstream %s: %s", self._spec.slug, words)
+        return listed
 
     async def subscribe(self, uris: frozenset[str]) -> None:
-        """Be told of changes of these resources and of no others, where the upstream tells of any."""
+        """Request notifications for these resources and no others, if the upstream supports any."""
         before, self.subscribed = self.subscribed, uris
         await self.era.subscribe(self, before, uris)
 
@@ -278,7 +300,7 @@ class UpstreamClient:
             )
 
     def _way_to_agree(self) -> Agree:
-        """Choose by what is known of the upstream's era. HTTP+SSE is no transport of the stateless one."""
+        """Choose by the known facts about the upstream's era. HTTP+SSE is no transport of the stateless one."""
         spec = self._spec
         if self._like is not None and not self._like.era.asks_within_calls:
             return negotiation.stateless
@@ -309,24 +331,37 @@ class UpstreamClient:
             await self._transport.close()
 
     def _failure(self, error: Exception) -> errors.ConnectionFailed:
-        """Say in one sentence why a connection failed; nothing of it is secret."""
+        """Return one sentence about a failed connection, without secrets."""
         if isinstance(error, TimeoutError):
-            return errors.ConnectionFailed(f"The upstream did not answer within {self._spec.connect_seconds:g} s.")
+            return errors.ConnectionFailed(self._too_late())
         if isinstance(error, errors.ResultInvalid):
-            return errors.ConnectionFailed(
-                "The upstream answered with what is no message of MCP. Is this the address of an MCP endpoint?"
-            )
-        if isinstance(error, errors.HubError | SessionLost):
             return errors.ConnectionFailed(str(error))
+        if isinstance(error, errors.HubError | SessionLost):
+            failure = errors.ConnectionFailed(str(error))
+            if isinstance(error, errors.HubError):
+                failure.retry_after_seconds = error.retry_after_seconds
+            return failure
         logger.error("The connection to %s failed", self._spec.slug, exc_info=error)
         return errors.ConnectionFailed(f"{type(error).__name__}: {str(error)[:300]}")
+
+    def _too_late(self) -> str:
+        """Say that nothing came in time; of a program also how it is doing, as a first start may fetch a package."""
+        words = f"The upstream did not answer within {self._spec.begins_within:g} s."
+        if self._spec.transport != STDIO:
+            return words
+        *_, last = ["", *str(self.last_words).splitlines()]
+        wrote = f" It wrote last: {last[:_LAST_LINE]}" if last else " It wrote nothing to stderr."
+        return (
+            f"{words} The program was started.{wrote} A first start may have to download packages: test it again, or "
+            "give the connection more time to connect (connect_seconds)."
+        )
 
     async def _send(self, message: bytes) -> None:
         if self._transport is not None:
             await self._transport.send(message)
 
     def _read_tools(self, tools: list[Json]) -> list[Json]:
-        """Give tools with what they say of tasks where that counts; note which of their arguments headers repeat."""
+        """Return tools with their task support where it counts; note the arguments that headers repeat."""
         for tool in tools:
             schema = tool.get("inputSchema") if isinstance(tool, dict) else None
             if isinstance(schema, dict) and isinstance(tool.get("name"), str):
@@ -340,8 +375,19 @@ class UpstreamClient:
         return tools
 
 
+def _not_seen(one: Json, seen: set[str]) -> bool:
+    """Return whether this is the first of its like. Pages that overlap list some twice."""
+    try:
+        mark = json.digest(json.canonical(one))
+    except (ValueError, TypeError, RecursionError, errors.ProtocolError):
+        return True
+    is_new = mark not in seen
+    seen.add(mark)
+    return is_new
+
+
 def _place(spec: ConnectionSpec) -> dict[str, tracing.Attribute]:
-    """Give what spans and durations tell of where an upstream is."""
+    """Return the location of an upstream for spans and durations."""
     if spec.transport == STDIO:
         return {**tracing.TRANSPORT_PIPE, "mcphub.connection": spec.slug}
     url = urlsplit(spec.url)

@@ -49,7 +49,7 @@ class Connection:
         self._up.has_suspended = lambda: bool(self._suspended)
         self.link = self._up.link
         self.personal = PersonalLists(spec, environment, self._up.scrub) if spec.lists_per_person else None
-        """Of the accounts of persons, where what is listed depends on who asks."""
+        """Lists of people's accounts, if lists depend on the user."""
         if self.personal is not None:
             self._up.also_changed = self.personal.changed
         self._places = Places(spec.max_concurrent, spec.max_waiting)
@@ -58,16 +58,18 @@ class Connection:
         self.want, self.refresh = self._up.want, self._up.refresh
 
     def know(self, spec: ConnectionSpec) -> None:
-        """Take over what another process learned of the upstream; nothing else differs."""
+        """Take over another process's findings about the upstream; nothing else differs."""
         self._up.opener.unprobed = spec.unprobed
 
     def subscribe(self, uris: frozenset[str]) -> None:
-        """Be told when these resources read differently. With accounts of persons nobody is: whose would it be?"""
+        """Request notifications about changes of these resources. With accounts of persons there are none: no account
+        would own them.
+        """
         if not self.spec.is_personal:
             self._up.subscribe(uris)
 
     async def stop(self) -> None:
-        """End everything of it, children included, and say so."""
+        """End all of it, children included, and report so."""
         await self._suspended.end()
         await self._up.stop()
 
@@ -77,7 +79,7 @@ class Connection:
         await self._suspended.end()
 
     async def list_for(self, principal: str, *, again: bool) -> None:
-        """List what is offered to a person who has an account there; `again`, although the list is fresh."""
+        """List the offers for a person with an account there; `again`, even if the list is fresh."""
         if self.personal is None:
             return
         with self._busy():
@@ -96,7 +98,7 @@ class Connection:
         return self.link.connected_at is not None or self.link.status is not LinkState.DISCONNECTED
 
     async def request(self, method: str, params: dict[str, Any], context: ToolContext, offer: Offer) -> dict[str, Any]:
-        """Send a request about what the upstream offers; give its result as it came.
+        """Send a request about the upstream's offers; return its result as received.
 
         Raises a HubError; HeldElsewhere and SuspendedElsewhere where another process of the hub has to send it.
         """
@@ -180,6 +182,7 @@ class Connection:
     async def _request(
         self, main: UpstreamClient, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
     ) -> dict[str, Any]:
+        refusal: errors.HubError | None = None
         for _ in range(2):
             listed = None if self.personal else await self._check(offer)
             session = main if main.serves_all else await self._up.callers.session_for(main, context)
@@ -199,12 +202,14 @@ class Connection:
                     result = await session.request(method, params, context)
                 if result.get("resultType", "complete") == "input_required":
                     result = await self._go_on(session, method, params, result, context)
-            except SessionLost:  # nothing ran: once more, on a new session
+            except SessionLost as lost:  # nothing ran: once more, on a new session
+                refusal = lost.refusal
                 main = await self._up.ready()
                 continue
             self.link.latency_ms = (self._up.loop.time() - began) * 1000
             return result
-        raise errors.ConnectionFailed("The upstream ends each session at once. Try again.")
+        # What a new session does not mend was no matter of the session.
+        raise refusal or errors.ConnectionFailed("The upstream ends each session at once. Try again.")
 
     async def _call(self, session: UpstreamClient, params: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         """Call a tool that may run as a task; let it where the client can follow one, or where it runs no other way."""
@@ -228,7 +233,7 @@ class Connection:
         return core_tasks.read(await session.request("tools/call", params, context), asked_for=as_task)
 
     async def _followed_to_its_end(self, result: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Give what a call ends with that was answered with a task."""
+        """Return the end of a call that was answered with a task."""
         if tasks.is_task(result):
             return await self._followed(tasks.id_of(result), context)
         if core_tasks.is_task(result):
@@ -351,13 +356,13 @@ class Connection:
             self._leave()
 
     async def _check(self, offer: Offer) -> Listed:
-        """Give what the upstream offers, as it was approved, by a list that is not too old. Raises ToolDisabled."""
+        """Return the upstream's offer as approved, by a list that is not too old. Raises ToolDisabled."""
         if self._up.loop.time() - self._up.listed_at[offer.kind] > self.spec.refresh_seconds:
             await self._up.list_again(offer.kind)
         return self._judged(self._up.offers, offer)
 
     def _judged(self, offers: Offers, offer: Offer) -> Listed:
-        """Give what is offered, if it is as it was approved. Raises ToolDisabled."""
+        """Return the offer, if it is as approved. Raises ToolDisabled."""
         what, name = _WORDS[offer.kind], offer.name[:100]
         listed = offers.get(offer.kind, {}).get(offer.name)
         if listed is None:

@@ -1,4 +1,4 @@
-"""Tasks in the core form of MCP 2025-11-25: who calls a tool asks for one, looks after it and fetches its result."""
+"""Tasks in the core form of MCP 2025-11-25: the caller of a tool requests one, follows it and fetches its result."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _KIND: Final = "core task"
 
 
 def support_of(definition: Mapping[str, Json]) -> str:
-    """Give what a tool says of tasks; *forbidden* where it says nothing that counts."""
+    """Return a tool's support for tasks; *forbidden* without a valid statement."""
     execution = definition.get("execution")
     support = execution.get("taskSupport") if isinstance(execution, dict) else None
     return support if support in (TaskSupport.OPTIONAL, TaskSupport.REQUIRED) else TaskSupport.FORBIDDEN
 
 
 def without_support(definition: Json) -> Json:
-    """Give a tool of an upstream that declares no tasks: what the tool says of them then means nothing."""
+    """Return a tool of an upstream without the tasks capability: the tool's own statement is then void."""
     if not isinstance(definition, dict) or support_of(definition) == TaskSupport.FORBIDDEN:
         return definition
     return {name: value for name, value in definition.items() if name != "execution"}
 
 
 def wanted(params: dict[str, Json], seconds: float) -> dict[str, Json]:
-    """Give the params of a call as those of one that is to be a task, for a call with so much time left."""
+    """Return the params of a call as those of one that is to be a task, for a call with so much time left."""
     return {**params, "task": {"ttl": int((min(seconds, _LONGEST_SECONDS) + _KEPT_SECONDS) * 1000)}}
 
 
 def read(result: dict[str, Json], *, asked_for: bool) -> dict[str, Json]:
-    """Give the answer to a call; one that is a task in a shape of its own. Raises ResultInvalid."""
+    """Return the answer to a call; one that is a task in a shape of its own. Raises ResultInvalid."""
     task = result.get("task")
     if not isinstance(task, dict) or result.get("content"):
         return result
@@ -54,15 +54,16 @@ def is_task(result: Mapping[str, Json]) -> bool:
 
 
 def related(meta: Mapping[str, Json] | None) -> str:
-    """Give the id of the task that a message is about; empty where it names none."""
+    """Return the id of the task that a message is about; empty where it names none."""
     named = meta.get(RELATED) if meta else None
     task_id = named.get("taskId") if isinstance(named, dict) else None
     return task_id if isinstance(task_id, str) else ""
 
 
 class CoreTaskFollower(tasks.TaskWatch):
-    """One task of the upstream, for one call. What it asks comes as requests of the upstream, while its result is
-    waited for."""
+    """One task of the upstream, for one call. Its questions come as requests of the upstream, while its result is
+    awaited.
+    """
 
     pause_member = "pollInterval"
 
@@ -72,7 +73,7 @@ class CoreTaskFollower(tasks.TaskWatch):
         self._failures = 0
 
     async def end(self) -> dict[str, Json]:
-        """Give the result of the task. Cancelled, it cancels the task.
+        """Return the result of the task. Cancelled, it cancels the task.
 
         Raises UpstreamError, ResultInvalid, ConnectionFailed, TransportError.
         """

@@ -1,6 +1,6 @@
 """Which fields of a form ask for a credential: by name, title, format and words, in English and Russian. Pure.
 
-It finds what says what it wants. A form that asks for a password and calls it a colour is not found.
+It finds forms that state their purpose. A form that asks for a password and calls it a colour is not found.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ bankcard cardno securitycode verificationcode onetimecode recoverycode backupcod
 приватногоключа номеркарт номербанковскойкарт пинкод кодподтверждения кодизсмс одноразовыйкод одноразовогокода
 кодовоеслово сидфраз токендоступа токенадоступа
 """
-"""Wherever they stand, also across the words of a sentence, whose blanks and signs are taken out."""
+"""At any position, also across the words of a sentence, without its spaces and signs."""
 _LOOKALIKES: Final = str.maketrans("аеорсухкмтві", "aeopcyxkmtbi")
 _CASES: Final = re.compile(r"(?<=[a-zа-яё0-9])(?=[A-ZА-ЯЁ])|(?<=[A-ZА-ЯЁ])(?=[A-ZА-ЯЁ][a-zа-яё])")
 _BREAKS: Final = re.compile(r"[\W_]+")
@@ -40,8 +40,9 @@ _LONGEST_TEXT: Final = 4000
 
 
 def credential_field(message: str, schema: Mapping[str, Json]) -> str | None:
-    """Give the name of a field that asks for a credential; None where none says so. Raises ValueError for a schema
-    that is too large to look through."""
+    """Return the name of a field that asks for a credential; None without one. Raises ValueError for a schema that is
+    too large to look through.
+    """
     first = ""
     for name, field in _fields(schema):
         if _is_closed(field):
@@ -59,12 +60,12 @@ def credential_field(message: str, schema: Mapping[str, Json]) -> str | None:
 
 
 def tells_of_credential(name: str) -> bool:
-    """Whether a header, a query parameter or a variable of this name carries a credential."""
+    """Return whether a header, a query parameter or a variable of this name carries a credential."""
     return _names_one(name, is_name=True)
 
 
 def _fields(schema: Mapping[str, Json]) -> Iterator[tuple[str, Mapping[str, Json]]]:
-    """Give all fields by name, however deep they stand: not every client keeps to flat forms."""
+    """Return all fields by name, however deep they stand: not every client keeps to flat forms."""
     nodes: list[Json] = [schema]
     seen = 0
     while nodes:
@@ -79,7 +80,7 @@ def _fields(schema: Mapping[str, Json]) -> Iterator[tuple[str, Mapping[str, Json
 
 
 def _is_closed(field: Mapping[str, Json]) -> bool:
-    """Whether a person can only choose of what the form lists."""
+    """Return whether a person can only choose from the form's list."""
     if field.get("type") == "boolean":
         return True
     items = field.get("items")
@@ -100,7 +101,7 @@ def _tells_of_one(words: list[str]) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Give the words of a name or a sentence, without case, invisible characters, and letters of a foreign script."""
+    """Return the words of a name or a sentence, without case, invisible characters, and letters of a foreign script."""
     plain = unicodedata.normalize("NFKC", text[:_LONGEST_TEXT])
     plain = "".join(char for char in plain if unicodedata.category(char) not in ("Cf", "Mn"))
     split = _BREAKS.sub(" ", _CASES.sub(" ", plain)).casefold().split()

@@ -1,7 +1,7 @@
 """Ids of addresses that a person is to open (MCP 2025-11-25, URL mode elicitation).
 
-Each hop has its own id for one address, as the ids of two upstreams may be alike. What the upstream says of its id
-later reaches the session that was sent there, and no other.
+Each hop has its own id for one address, as the ids of two upstreams may be alike. The upstream's later notification
+about its ID reaches the session that was sent there, and no other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Remember = Callable[[str, str, ToolContext], None]
 def renamed(
     method: str, params: Mapping[str, Json], context: ToolContext, remember: Remember | None = None
 ) -> Mapping[str, Json]:
-    """Give the params of a question; those about an address with the id that it has here."""
+    """Return the params of a question; those about an address with the id that it has here."""
     if method != "elicitation/create" or params.get("mode") != "url":
         return params
     own, theirs = ours(params, context), params.get("elicitationId")
@@ -46,11 +46,11 @@ class AddressIds:
             del self._known[next(iter(self._known))]
 
     def call_of(self, theirs: str) -> ToolContext | None:
-        """Give the call whose client was sent to the address of this id."""
+        """Return the call whose client was sent to the address of this ID."""
         return self._known.get(theirs, ("", None))[1]
 
     async def completed(self, theirs: str) -> None:
-        """Tell whom it concerns that the person is done there: on the stream of the call while that runs."""
+        """Notify the client that the person is done there: on the stream of the call while that runs."""
         ours, call = self._known.pop(theirs, ("", None))
         if call is not None and call in self._calls:
             await call.notifier.elicitation_complete(ours)
@@ -59,5 +59,5 @@ class AddressIds:
 
 
 def ours(address: Mapping[str, Json], context: ToolContext) -> str:
-    """Give the hub's id of an address of the upstream."""
+    """Return the hub's id of an address of the upstream."""
     return context.input.elicitation_id(f"{address.get('url')} {address.get('elicitationId')}")

@@ -1,6 +1,7 @@
 """How a session with an upstream goes on after it began: an object for each era of the protocol.
 
-`Handshake` is what `initialize` agreed on, `Stateless` what `server/discover` told. Nobody else asks for the revision.
+`Handshake` is the agreement of `initialize`, `Stateless` the answer of `server/discover`. Nobody else asks for the
+revision.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sessions_app.protocol.json import Json
 from tools_catalog.upstream import bridge, upstream_errors
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.elicitation_ids import Remember
-from tools_catalog.upstream.listing import CAPABILITIES, PROMPT, RESOURCE, TOOL
+from tools_catalog.upstream.listing import CAPABILITIES, KINDS, PROMPT, RESOURCE, TOOL
 from tools_catalog.upstream.transports.base import SessionLost
 
 logger = logging.getLogger(__name__)
@@ -24,8 +25,13 @@ logger = logging.getLogger(__name__)
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
 
+def capabilities_of(found: Json) -> dict[str, Json]:
+    """Return capabilities as an object, whatever they are: PHP writes an empty object as `[]`, others `true`."""
+    return found if isinstance(found, dict) else {}
+
+
 class Requester(Protocol):
-    """What an era needs of the client: requests that belong to no call."""
+    """An era's needs from the client: requests that belong to no call."""
 
     async def ask(self, method: str, params: Mapping[str, Json]) -> dict[str, Json]: ...
 
@@ -33,23 +39,28 @@ class Requester(Protocol):
 class Era(Protocol):
     version: str
     server: str
-    """Name and version of the upstream's program, as it says."""
+    """Name and version of the upstream's program, as stated by it."""
     asks_within_calls: bool
-    """The upstream asks by requests of its own, in the midst of a call, and is told once whom it can ask."""
+    """The upstream asks by requests of its own, in the midst of a call, and learns once which it may send."""
 
     offers_tasks: bool
     """The upstream may answer calls with tasks, as one with the extension of 2026-07-28 may."""
     takes_core_tasks: bool
-    """A call may ask for a task, as those of 2025-11-25 may where the upstream says so."""
+    """A call may request a task, as those of 2025-11-25 may if the upstream declares it."""
 
     def has(self, kind: str, ability: str = "") -> bool:
-        """Whether the upstream says that it offers this kind, and that it can do so much with it."""
+        """Return whether the upstream declares this kind, with this ability."""
+        ...
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the upstream says of no kind that it offers it; then it is asked for each."""
         ...
 
     def params(
         self, params: Mapping[str, Json], can_ask: Abilities, progress_token: int | None = None
     ) -> Mapping[str, Json]:
-        """Give the params of a request as this era sends them."""
+        """Return the params of a request as this era sends them."""
         ...
 
     async def want_log_level(self, client: Requester, level: str) -> None:
@@ -57,20 +68,20 @@ class Era(Protocol):
         ...
 
     async def subscribe(self, client: Requester, before: frozenset[str], wanted: frozenset[str]) -> None:
-        """Be told of changes of these resources and of no others."""
+        """Request notifications about changes of these resources and of no others."""
         ...
 
     async def follow(self, client: Requester, seconds: float) -> None:
-        """Be told of changes for as long as the session lasts; `seconds` lie between attempts."""
+        """Receive change notifications as long as the session lasts; `seconds` lie between attempts."""
         ...
 
     def error(self, code: int, message: str, data: Json, remember: Remember | None) -> errors.ToolFailure:
-        """Give the upstream's own error as ours."""
+        """Return the upstream's own error as ours."""
         ...
 
 
 class _UpstreamIdentity:
-    """What an upstream told of itself when the session began."""
+    """An upstream's description of itself at the beginning of the session."""
 
     def __init__(self, version: str, capabilities: dict[str, Json], server: Json) -> None:
         self.version = version
@@ -81,7 +92,13 @@ class _UpstreamIdentity:
 
     def has(self, kind: str, ability: str = "") -> bool:
         found = self.capabilities.get(CAPABILITIES[kind])
-        return isinstance(found, dict) and (not ability or found.get(ability) is True)
+        if ability:
+            return isinstance(found, dict) and found.get(ability) is True
+        return found is not None and found is not False
+
+    @property
+    def is_silent(self) -> bool:
+        return not any(self.has(kind) for kind in KINDS)
 
 
 class Handshake(_UpstreamIdentity):
@@ -128,7 +145,7 @@ class Handshake(_UpstreamIdentity):
                     raise errors.TransportError(str(error)) from error
 
     async def follow(self, client: Requester, seconds: float) -> None:
-        """The upstream tells of changes by itself."""
+        """The upstream sends change notifications by itself."""
 
     def error(self, code: int, message: str, data: Json, remember: Remember | None) -> errors.ToolFailure:
         return upstream_errors.upstream_error(code, message, data, remember)
@@ -149,7 +166,7 @@ class Stateless(_UpstreamIdentity):
         self.offers_tasks = tasks.declared(capabilities)
         self._subscribed: frozenset[str] = frozenset()
         self._again = asyncio.Event()
-        """What is to be told changed, so it is asked for anew."""
+        """The requested notifications changed, so the request is repeated."""
 
     def params(
         self, params: Mapping[str, Json], can_ask: Abilities, progress_token: int | None = None
@@ -160,7 +177,7 @@ class Stateless(_UpstreamIdentity):
         return {**params, "_meta": meta}
 
     async def want_log_level(self, client: Requester, level: str) -> None:
-        """Each request says itself what log messages it wants."""
+        """Each request states its log level itself."""
 
     async def subscribe(self, client: Requester, before: frozenset[str], wanted: frozenset[str]) -> None:
         self._subscribed = wanted
@@ -183,7 +200,7 @@ class Stateless(_UpstreamIdentity):
                 await asyncio.gather(listening, return_exceptions=True)
 
     async def _listen(self, client: Requester) -> None:
-        """Hold one stream until it ends. What comes on it is taken like every notification."""
+        """Hold one stream until it ends. Its messages are handled like every notification."""
         names = {"toolsListChanged": TOOL, "resourcesListChanged": RESOURCE, "promptsListChanged": PROMPT}
         wanted: dict[str, Json] = {name: True for name, kind in names.items() if self.has(kind, "listChanged")}
         if self._subscribed and self.has(RESOURCE, "subscribe"):

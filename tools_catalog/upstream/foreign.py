@@ -1,4 +1,4 @@
-"""What only the hub may write, taken out of what upstreams send. Pure."""
+"""Members reserved to the hub, removed from upstream messages. Pure."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import Any, Final
 Json = Any
 
 OWN: Final = "mcphub/"
-"""Begins the `_meta` keys by which the hub tells its clients of calls, errors and connections."""
+"""Prefix of the `_meta` keys by which the hub describes calls, errors and connections to its clients."""
 HOP: Final = "io.modelcontextprotocol/"
 """Begins the `_meta` keys of the protocol itself, which end at each hop (MCP, `_meta`)."""
 
 
 def meta_of(meta: dict[str, Json]) -> dict[str, Json]:
-    """Give `_meta` without the keys of one hop and those of the hub."""
+    """Return `_meta` without the keys of one hop and those of the hub."""
     return {key: value for key, value in meta.items() if not key.startswith((HOP, OWN))}
 
 
 _OF_THE_HOP: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
-"""Members of a result that the two ends of one hop tell each other; the hub's own client gets the hub's."""
+"""Members of a result for the two ends of one hop; the hub's own client gets the hub's."""
 
 
 def result_of(raw: dict[str, Json], member: str, parts: list[Json]) -> dict[str, Json]:
-    """Give a result as it came, in its order, with these parts as its `member` and what counts beyond this hop."""
+    """Return a result as received, in its order, with these parts as its `member` and the members that count beyond
+    this hop.
+    """
     shown = {name: value for name, value in raw.items() if name not in _OF_THE_HOP}
     shown[member] = without_own(parts)
     if "_meta" in shown:
@@ -34,7 +36,7 @@ def result_of(raw: dict[str, Json], member: str, parts: list[Json]) -> dict[str,
 
 
 def without_own(parts: list[Json]) -> list[Json]:
-    """Give content blocks, contents of resources or messages of a prompt without the hub's keys in their `_meta`."""
+    """Return content blocks, contents of resources or messages of a prompt without the hub's keys in their `_meta`."""
     return [_without_own(part) for part in parts]
 
 

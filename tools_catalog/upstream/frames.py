@@ -1,4 +1,4 @@
-"""What the processes of a hub say to each other about calls: frames of JSON, and errors that arrive as they left.
+"""Messages about calls between the processes of a hub: frames of JSON, and errors that arrive unchanged.
 
 Both ends are the same program, and nobody else reaches the socket; so frames are bounded but not validated.
 """
@@ -17,7 +17,7 @@ Json = Any
 Frame = dict[str, Json]
 
 LARGEST_BYTES: Final = 512 * 1024 * 1024
-"""Twice what an operator may allow an upstream to answer; frames escape what JSON cannot hold."""
+"""Twice the maximum answer of an upstream; frames escape characters that JSON cannot hold."""
 _LENGTH_BYTES: Final = 4
 
 
@@ -29,7 +29,7 @@ class FrameStream:
         self._writer = writer
 
     async def send(self, kind: str, **members: Json) -> None:
-        """Send one frame; raises OSError where nobody reads, ValueError for what is no JSON."""
+        """Send one frame; raises OSError without a reader, ValueError for invalid JSON."""
         self.put(kind, **members)
         await self._writer.drain()
 
@@ -41,7 +41,7 @@ class FrameStream:
         self._writer.write(len(encoded).to_bytes(_LENGTH_BYTES, "big") + encoded)
 
     async def receive(self) -> Frame:
-        """Give the next frame; raises EOFError at the end, OSError where the connection broke."""
+        """Return the next frame; raises EOFError at the end, OSError where the connection broke."""
         size = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES), "big")
         if size > LARGEST_BYTES:
             raise OSError("A frame is too large.")
@@ -54,20 +54,21 @@ class FrameStream:
 
 
 def packed(error: errors.HubError) -> Frame:
-    """Give an error as members of a frame."""
+    """Return an error as members of a frame."""
     kind = next(each for each in type(error).__mro__ if getattr(errors, each.__name__, None) is each)
     return {
         "type": kind.__name__,
         "message": error.message,
         "details": error.details,
         "retry_after_seconds": error.retry_after_seconds,
+        "was_not_made": error.was_not_made,
         "wire_code": error.wire_code,
         "fails_task": isinstance(error, errors.ToolFailure) and error.fails_task,
     }
 
 
 def unpacked(frame: Mapping[str, Json]) -> errors.HubError:
-    """Give the error that `packed` was given."""
+    """Return the error that `packed` was given."""
     found = getattr(errors, str(frame["type"]), errors.ServerError)
     if not isinstance(found, type) or not issubclass(found, errors.HubError):
         found = errors.ServerError
@@ -75,6 +76,7 @@ def unpacked(frame: Mapping[str, Json]) -> errors.HubError:
     # Past the constructors of those that build their details from arguments: here they are whole already.
     errors.HubError.__init__(error, frame["message"], **frame["details"])
     error.retry_after_seconds = frame["retry_after_seconds"]
+    error.was_not_made = frame["was_not_made"]
     error.wire_code = frame["wire_code"]
     if isinstance(error, errors.ToolFailure):
         error.fails_task = frame["fails_task"]

@@ -12,6 +12,7 @@ from typing import Final
 
 import httpx2
 
+from sessions_app.advice import Advice
 from sessions_app.protocol import errors
 from tools_catalog.backends.http.template import Secrets
 from tools_catalog.egress import guard as egress
@@ -19,13 +20,25 @@ from tools_catalog.egress.proxy import ProxyAddress
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream.account import Account, AccountRefused
 from tools_catalog.upstream.spec import ConnectionSpec
+from tools_catalog.upstream.transports.refusals import TransportRefusal
 from tools_catalog.upstream.wire import ConnectionPool, RequestNotSent, WireResponse
 
 MAX_REDIRECTS: Final = 2
-"""Each sends the request once more; what is followed within an origin is a slash at the end, or a version."""
+"""Each sends the request once more; redirects within an origin add a slash at the end, or a version."""
+_CHOOSE_ACCOUNT: Final = Advice(
+    page="Choose the account on the connection's page.",
+    command=(
+        "Give the connection an `account` in a bundle (`mcphub catalog dump` prints one), and load it with `mcphub "
+        "catalog load FILE --overwrite`."
+    ),
+    neutral="Its operator has to choose the account of the connection.",
+)
 _SIGNED_ATTEMPTS: Final = 2
-"""Further ones of a request whose token was refused."""
+"""Additional attempts at a request with a refused token."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_TOO_MANY: Final = 429
+_REFUSAL_BYTES: Final = 64 * 1024
+"""Of a refusal's body, which is read for its words."""
 _FOR_GET_ONLY: Final = 303
 """It asks for a GET of something else. The others move the address; whoever moves one means POST by POST."""
 Sign = Callable[[httpx2.URL], bytes]
@@ -34,11 +47,34 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class StatusError(errors.UpstreamError):
-    """The upstream, or what stands before it, answered with a status and no message."""
+    """The upstream, or what stands before it, answered with a status and no message, `words` in any other shape."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(f"The upstream answered with status {status} and no MCP.")
+    def __init__(self, status: int, refusal: TransportRefusal | None = None) -> None:
+        words = refusal.words if refusal is not None else ""
+        said = f" It says: {words}" if words else ""
+        if status == _TOO_MANY:
+            wait = refusal.retry_after_seconds if refusal is not None else None
+            when = f" Try again in {wait:g} s." if wait is not None else " Try again later."
+            sentence = f"The upstream takes no more requests now (status 429).{said}{when}"
+        elif status in _REDIRECTS and refusal is not None and refusal.location:
+            sentence = (
+                f"The upstream sends the request on to {refusal.location[:200]}, which the hub does not follow (status "
+                f"{status}). Use that address in the connection if it is the same server."
+            )
+        else:
+            sentence = f"The upstream answered with status {status} and no MCP.{said}"
+        super().__init__(sentence, status=status)
         self.status = status
+        self.retry_after_seconds = refusal.retry_after_seconds if refusal is not None else None
+        self.was_not_made = status == _TOO_MANY
+
+
+class CredentialsRefused(errors.ConnectionFailed):
+    """The upstream lets the hub's credentials in nowhere, or not to this. Nothing ran."""
+
+    def __init__(self, response: WireResponse, refusal: TransportRefusal) -> None:
+        super().__init__(_refusal(response, refusal.words))
+        self.refusal = refusal
 
 
 class HttpEndpoint:
@@ -55,7 +91,7 @@ class HttpEndpoint:
     ) -> None:
         """Raise EgressRefused for an address that must not be requested.
 
-        `account` signs each request; `token_known` hears each token before it is sent.
+        `account` signs each request; `token_known` receives each token before it is sent.
         """
         self._account = account
         self._token_known = token_known
@@ -71,7 +107,7 @@ class HttpEndpoint:
     async def send(
         self, method: bytes, head: bytes, body: bytes = b"", *, url: httpx2.URL | None = None
     ) -> WireResponse:
-        """Send a request and give its response, whose body is to be read. `head` are further lines of its head.
+        """Send a request and return its response, whose body is to be read. `head` are further lines of its head.
 
         Raises ConnectionFailed where nothing was sent, or the hub's credentials are refused; TransportError,
         EgressRefused; AccountNeeded and AccountRefused where the account does not open the upstream.
@@ -83,8 +119,7 @@ class HttpEndpoint:
         else:
             response = await self._signed(self._account, target, method, own + head, body)
         if response.status in (401, 403):
-            response.release()
-            raise errors.ConnectionFailed(_refusal(response))
+            raise CredentialsRefused(response, await refusal_of(response))
         if response.headers.get(b"content-encoding", b"identity") != b"identity":
             response.close()
             raise errors.TransportError("The upstream compresses its answer, which it was asked not to.")
@@ -104,7 +139,9 @@ class HttpEndpoint:
             if response.status not in (401, 403):
                 break
             challenge = response.headers.get(b"www-authenticate", b"").decode("latin-1")
-            response.release()
+            said = await refusal_of(response)
+            if b"mcp-session-id:" in head and said.names_session:
+                raise CredentialsRefused(response, said)  # the account is well: some check the session first
             await account.refused(token, response.status, challenge)
             if attempt == _SIGNED_ATTEMPTS:
                 raise AccountRefused("The upstream refuses each token that the account gets. Tell the hub's operator.")
@@ -143,7 +180,7 @@ class HttpEndpoint:
         return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
 
     def _redirected(self, method: bytes, url: httpx2.URL, response: WireResponse) -> httpx2.URL | None:
-        """Give where the response sends the request on, if the hub follows it there."""
+        """Return where the response sends the request on, if the hub follows it there."""
         location = response.headers.get(b"location")
         if location is None or (method != b"GET" and response.status == _FOR_GET_ONLY):
             return None
@@ -192,20 +229,32 @@ class _Target:
 
 
 def _signature(account: Account, token: str, method: bytes, url: httpx2.URL) -> bytes:
-    """Give the lines that say as whom the request is made; a proof among them is for its address."""
+    """Return the headers that authenticate the request; a proof among them is for its address."""
     headers = account.headers(token, method.decode("ascii"), str(url))
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
 
 
-def _refusal(response: WireResponse) -> str:
-    """Say that the hub is not let in, and what to do where the upstream says what it demands."""
+async def refusal_of(response: WireResponse) -> TransportRefusal:
+    """Read why a request was refused. Nothing more of the response is wanted then."""
+    try:
+        body = await response.read(_REFUSAL_BYTES)
+    except errors.HubError:
+        body = b""
+    return TransportRefusal(response.status, body, response.headers)
+
+
+def _refusal(response: WireResponse, words: str) -> str:
+    """Return the error of a refused authentication, and the next step if the upstream states its demand."""
     if response.status == 401 and b"resource_metadata" in response.headers.get(b"www-authenticate", b""):
-        return "The upstream lets in accounts only (OAuth). Choose the account on the connection's page."
-    return f"The upstream refuses the hub's credentials (status {response.status})."
+        return f"The upstream accepts accounts only (OAuth). {_CHOOSE_ACCOUNT.words()}"
+    said = f" It says: {words}" if words else ""
+    return f"The upstream refuses the hub's credentials (status {response.status}).{said}"
 
 
 def is_within(url: httpx2.URL, other: httpx2.URL) -> bool:
-    """Whether the other address is of the same origin, or is it over TLS, and brings no credentials of its own."""
+    """Return whether the other address is of the same origin, or is it over TLS, and brings no credentials of its
+    own.
+    """
     there = (other.scheme, other.raw_host, other.port)
     is_over_tls = url.scheme == "http" and url.port is None and there == ("https", url.raw_host, None)
     is_same = there == (url.scheme, url.raw_host, url.port)

@@ -1,4 +1,4 @@
-"""What an upstream sends besides responses: notifications, and requests about its calls' clients."""
+"""An upstream's messages besides responses: notifications, and requests about its calls' clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tools_catalog.upstream.bridge import FORM, ROOTS, SAMPLING, URL, Abilities
 from tools_catalog.upstream.calls import CallsUnderWay
 from tools_catalog.upstream.listing import PROMPT, RESOURCE, TEMPLATE, TOOL
 from tools_catalog.upstream.scrubbing import Scrubber
-from tools_catalog.upstream.transports.base import Message, OutgoingRequest
+from tools_catalog.upstream.transports.base import OutgoingRequest
+from tools_catalog.upstream.transports.reading import Message
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ _NEEDS: Final[Mapping[str, Abilities]] = {
     "sampling/createMessage": frozenset({SAMPLING}),
     "roots/list": frozenset({ROOTS}),
 }
-"""Request of an upstream -> what the hub must have declared, one of these, to be sent it."""
+"""Request of an upstream -> the capabilities, one of which the hub must have declared."""
 
 Send = Callable[[bytes], Coroutine[Any, Any, None]]
 
@@ -53,7 +54,7 @@ class Incoming:
         updated: Callable[[str], None],
         person_done: Callable[[str], None],
     ) -> None:
-        """`can_ask` is what the upstream was told that its requests may be about."""
+        """`can_ask` is declared to the upstream as the supported subjects of its requests."""
         self._secret = secret
         self._calls = calls
         self._send = send
@@ -67,7 +68,7 @@ class Incoming:
         self._answering: dict[jsonrpc.RequestId, asyncio.Task[None]] = {}
 
     async def take(self, message: Message, request: OutgoingRequest | None) -> None:
-        """Take a message. What cannot be read is left out; requests are answered by tasks of their own."""
+        """Take a message. Unreadable messages are skipped; requests are answered by tasks of their own."""
         method, params = message["method"], message.get("params", {})
         if not isinstance(method, str) or not isinstance(params, dict):
             return
@@ -131,7 +132,7 @@ class Incoming:
     async def _answer(
         self, id_: jsonrpc.RequestId, method: str, params: dict[str, Json], request: OutgoingRequest | None
     ) -> None:
-        """Answer a request of the upstream; an error says why there is no result."""
+        """Answer a request of the upstream; an error states why there is no result."""
         try:
             response = jsonrpc.encode_result(id_, await self._result_of(method, params, request))
         except errors.MethodNotFound as error:
@@ -167,7 +168,7 @@ class Incoming:
         return found if not task_id else {**found, "_meta": {RELATED: {"taskId": task_id}}}
 
     async def _asked(self, method: str, params: dict[str, Json], call: ToolContext) -> Mapping[str, Json]:
-        """Put the upstream's request to the client whose call it belongs to."""
+        """Forward the upstream's request to the client of its call."""
         given = {name: value for name, value in params.items() if name != "_meta"}
         return await bridge.ask(method, given, call, self._asking, self.addresses.remember)
 

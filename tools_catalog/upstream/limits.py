@@ -1,4 +1,4 @@
-"""Bounds on what an upstream may send."""
+"""Bounds on the messages of an upstream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOO_MANY = "The upstream sends too many notifications."
 
 
 class Flooded(errors.TransportError):
-    """A stream was given up because of what came on it."""
+    """A stream was closed because of its messages."""
 
     sentence = TOO_MANY
 
@@ -24,9 +24,9 @@ class Flooded(errors.TransportError):
 class Flood:
     """Counts events of a stream that has no end: so many may come in ten seconds.
 
-    After the first ten each waits, 1 ms up to the hundredth and 10 ms after a thousand, for an event costs some tenths
-    of one: an upstream that has much to say must not take the processor from the calls of others. A hundred take a
-    tenth of a second so, and a thousand five. Answers that were asked for do not wait.
+    After the first ten each waits, 1 ms up to the hundredth and 10 ms after a thousand, for an event costs some
+    tenths of one: a talkative upstream must not take the processor from the calls of others. A hundred take a tenth
+    of a second so, and a thousand five. Answers that were asked for do not wait.
     """
 
     __slots__ = ("_began", "_count", "_is_counted", "_limit", "_owed")
@@ -40,7 +40,7 @@ class Flood:
         self._began = time.monotonic()
 
     def is_over(self, count: int = 1) -> bool:
-        """Count, and tell whether that was too much."""
+        """Count, and return whether that was too much."""
         now = time.monotonic()
         if now - self._began > _WINDOW_SECONDS:
             self._began, self._count = now, 0
@@ -53,7 +53,7 @@ class Flood:
         self._owed += 1
 
     def is_over_with(self, *, response: bool) -> bool:
-        """Count what came on such a stream, if no request asked for it."""
+        """Count a message of such a stream that no request asked for."""
         if self._owed and response:
             self._owed -= 1
             self._is_counted = False
@@ -62,10 +62,10 @@ class Flood:
 
     @property
     def is_pausing(self) -> bool:
-        """Whether what was counted last is one of many, and so to be read after a `pause`."""
+        """Whether the last counted message is one of many, and so to be read after a `pause`."""
         return self._is_counted and self._count > _IN_A_ROW
 
     async def pause(self) -> None:
-        """Wait before what was counted is read, if it is one of many."""
+        """Wait before the counted message is read, if it is one of many."""
         if self.is_pausing:
             await asyncio.sleep(max(_LEAST_SECONDS, self._count * _PAUSE_SECONDS))

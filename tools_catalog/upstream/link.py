@@ -1,4 +1,4 @@
-"""What a connection is handed and what it tells: approvals, its state, its surroundings. Pure."""
+"""A connection's inputs and reports: approvals, its state, its surroundings. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools_catalog.upstream.states import LinkState
 
 
 class Digests(Protocol):
-    """A definition, as far as approvals tell it from others."""
+    """A definition, as far as approvals distinguish it."""
 
     @property
     def digest(self) -> str: ...
@@ -27,7 +27,7 @@ class Digests(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What an operator approved of a tool: with the exact definition, or with any words over the same schemas."""
+    """An operator's approval of a tool: with the exact definition, or with any words over the same schemas."""
 
     digest: str
     schema_digest: str
@@ -42,7 +42,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One of what an upstream offers, as the catalogue serves it."""
+    """One of an upstream's offers, as the catalogue serves it."""
 
     kind: str
     name: str
@@ -52,7 +52,7 @@ class Offer:
 
 @dataclass(slots=True)
 class Link:
-    """How a connection stands, for those who look at it. Told to `report` whenever `status` changes."""
+    """The state of a connection, for display. Passed to `report` whenever `status` changes."""
 
     connection_id: int
     status: LinkState = LinkState.DISCONNECTED
@@ -74,7 +74,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionEnvironment:
-    """What a connection is handed by the process: `discovered` gets every listing, `report` every change of state."""
+    """A connection's dependencies from the process: `discovered` gets every listing, `report` every change of state."""
 
     secret: Secrets
     version: str = ""
@@ -82,29 +82,31 @@ class ConnectionEnvironment:
     answer_seconds: float = 900.0
     """So long a call waits for its client to come back."""
     process_id: str = ""
-    """Of this process: whoever keeps a call that waits for its client is named in what the client brings back."""
+    """Of this process: the holder of a call that waits for its client is named in the client's next request."""
     is_found: Callable[[], bool] = lambda: True
     """Whether a client that comes back reaches this process for certain, be it through another one."""
     report: Callable[[Link], None] = lambda link: None
     discovered: Callable[[int, listing.Offers], Awaitable[None]] | None = None
     discovered_by: Callable[[int, str, listing.Offers], Awaitable[None]] | None = None
-    """Told what was listed with the account of a person, where lists depend on who asks."""
+    """Called with the listing of a person's account, where lists depend on the user."""
     was_listed_to: Callable[[int, str, float], Awaitable[bool]] | None = None
-    """Says whether any process listed what is offered to a person within so many seconds."""
+    """Returns whether any process listed the offers for a person within so many seconds."""
     updated: Callable[[str], None] = lambda uri: None
-    """Told of each resource that was subscribed to and reads differently now."""
+    """Called for each subscribed resource that has changed."""
     person_done: Callable[[str], None] = lambda elicitation_id: None
-    """Told that the person is done at the address that some client knows by this id."""
+    """Called when the person is done at the address that some client knows by this ID."""
     updated_for_all: Callable[[str], None] = lambda uri: None
-    """The same for a connection of which this process holds the only one: the others hear of it by this one."""
+    """The same for a connection held by this process alone: the others are notified through it."""
     unprobed: Callable[[ConnectionSpec, str], Awaitable[None]] | None = None
-    """Told which server, by its own name and version, did not answer a probe at what is reached; empty: none there."""
+    """Called with the server, by its own name and version, that did not answer a probe at an address; empty: none
+    there.
+    """
     lease: Callable[[int], Awaitable[bool]] | None = None
     """Asked before the one child of a hub is started: whether this process may."""
     holder: Callable[[int], Awaitable[str]] | None = None
     """Gives the process that runs the one child of a connection; empty where none does."""
     account: Accounts | None = None
-    """Gives as whom a session is at an upstream that demands it."""
+    """Returns a session's authentication at an upstream that demands it."""
     connect: Callable[[AccountNeeded, ToolContext], Awaitable[None]] | None = None
     """Leads the person of a call to where the account is connected, if the client can. Raises as `input.require`."""
     address: Callable[[str], Awaitable[str]] | None = None

@@ -1,4 +1,4 @@
-"""What an upstream says that it offers: read with bounds, and told apart by digests. Pure."""
+"""An upstream's listed offers: read with bounds, and distinguished by digests. Pure."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ _SCHEMA: Final = {
     TEMPLATE: ("uriTemplate", "mimeType"),
     PROMPT: ("arguments",),
 }
-"""What a request depends on."""
+"""The part that a request depends on."""
 _LONGEST: Final = {TOOL: 500, RESOURCE: 1000, TEMPLATE: 1000, PROMPT: 500}
 _OF_THE_MOMENT: Final = "lastModified"
-"""An annotation that says when the content changed, not what it is."""
+"""An annotation about the time of a change, not about the content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One of what the upstream lists, under the name by which it is asked for: of a resource its URI.
+    """One listed entry of the upstream, under the name of requests: for a resource its URI.
 
-    `refusal` says why it can never be served, empty where it can.
+    `refusal` is the reason if it can never be made available, empty otherwise.
     """
 
     name: str
@@ -71,15 +71,17 @@ class Listed:
 
 
 Offers = Mapping[str, Mapping[str, Listed]]
-"""Kind -> name -> what the upstream says of it. A kind that was not listed is not there."""
+"""Kind -> name -> the upstream's definition of it. A kind that was not listed is not there."""
 
 
 class ListingInvalid(Exception):
-    """The list cannot be taken as a whole; the sentence says why."""
+    """The list as a whole is unusable; the sentence is the reason."""
 
 
 def read(listed: list[Json], kind: str = TOOL) -> dict[str, Listed]:
-    """Take a whole list. Of two of one name neither is served; what is none of its kind at all is left out."""
+    """Take a whole list. Of two with one name neither is accepted; entries that are not of their kind at all are
+    omitted.
+    """
     if len(listed) > MAX_OFFERS:
         raise ListingInvalid(f"The upstream lists {len(listed)} {METHODS[kind][1]}; the hub takes {MAX_OFFERS}.")
     found: dict[str, Listed] = {}
@@ -96,7 +98,9 @@ def read(listed: list[Json], kind: str = TOOL) -> dict[str, Listed]:
 
 
 def with_views(resources: Mapping[str, Listed], templates: Iterable[str], tools: Iterable[Listed]) -> dict[str, Listed]:
-    """Give the resources and the views that tools name: a server need not list those (SEP-1865, resource discovery)."""
+    """Return the resources and the views that tools name: a server need not list those (SEP-1865, resource
+    discovery).
+    """
     found = dict(resources)
     patterns = [pattern for pattern in map(_pattern, templates) if pattern is not None]
     for tool in tools:
@@ -109,7 +113,7 @@ def with_views(resources: Mapping[str, Listed], templates: Iterable[str], tools:
 
 
 def size_of(page: list[Json], most: int) -> int:
-    """Give about how many bytes a page has; `most` where it cannot be written."""
+    """Return about how many bytes a page has; `most` where it cannot be written."""
     try:
         return len(json.dumps(page))
     except (ValueError, TypeError, RecursionError, ProtocolError):
@@ -117,12 +121,12 @@ def size_of(page: list[Json], most: int) -> int:
 
 
 def storable(text: str) -> str:
-    """Give foreign text as a database column takes it: without NUL and lone surrogates."""
+    """Return foreign text as a database column takes it: without NUL and lone surrogates."""
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def digests(definition: dict[str, Json], kind: str = TOOL) -> tuple[str, str]:
-    """Give the digest of a definition, and that of what requests depend on alone."""
+    """Return the digest of a definition, and that of the part that requests depend on."""
     schemas = {name: definition.get(name) for name in _SCHEMA[kind]}
     return json.digest(json.canonical(definition)), json.digest(json.canonical(schemas))
 

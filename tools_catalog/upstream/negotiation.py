@@ -1,8 +1,8 @@
 """Which era an upstream is of: `server/discover` first, then `initialize` (MCP 2026-07-28, Versioning).
 
-An upstream that cannot be reached, or whose proxy says that it is away, has said nothing of its era: then the attempt
-to connect ends. Any other answer that is no `DiscoverResult` is that of a server with sessions. Some servers do not
-survive the probe, or fall silent after it: those are told apart here and connected anew, without one, by the client.
+An unreachable upstream, or a proxy's report of its absence, reveals nothing about its era: then the attempt to
+connect ends. Any other answer that is no `DiscoverResult` is that of a server with sessions. Some servers do not
+survive the probe, or fall silent after it: those are detected here and connected anew, without one, by the client.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from sessions_app.protocol.json import Json
 from tools_catalog.upstream import bridge, upstream_errors
 from tools_catalog.upstream.account import AccountNeeded, AccountRefused
 from tools_catalog.upstream.bridge import Abilities
-from tools_catalog.upstream.era import SERVER_INFO, Era, Handshake, Stateless
-from tools_catalog.upstream.http import StatusError
+from tools_catalog.upstream.era import SERVER_INFO, Era, Handshake, Stateless, capabilities_of
+from tools_catalog.upstream.http import CredentialsRefused, StatusError
 from tools_catalog.upstream.results import result_of
-from tools_catalog.upstream.transports.base import Message, OutgoingRequest, SessionLost, Transport, notification
+from tools_catalog.upstream.transports.base import OutgoingRequest, SessionLost, Transport, notification
+from tools_catalog.upstream.transports.reading import Message
 
 logger = logging.getLogger(__name__)
 
 _AWAY: Final = frozenset({502, 503, 504})
-"""Statuses of a proxy whose server is not there."""
+"""Statuses of a proxy without its server."""
 _FAILED: Final = 500
 """From this status on the server did not answer, it broke at the request; some break for all that follow."""
 _PROBE_SECONDS: Final = 10.0
-"""For an answer to `server/discover`. A server that keeps silent about what it does not know has sessions."""
+"""For an answer to `server/discover`. A server that is silent about unknown methods has sessions."""
 
 _WORTH_WAITING: Final = 0.9
 """This part of its time an upstream has to begin that did not answer a probe: it may still be starting."""
 
 
 class Probed(Enum):
-    """What became of the question for the era."""
+    """The outcome of the probe for the era."""
 
     NOT = "not asked"
     ANSWERED = "answered"
@@ -80,7 +81,12 @@ async def negotiate(transport: Transport, own: Introduction, ids: Iterator[int])
             raise NotOutlived
         try:
             async with asyncio.timeout_at(ends_at):
-                spoken, begun_era = await begun(transport, own, ids)
+                try:
+                    spoken, begun_era = await begun(transport, own, ids)
+                except errors.HubError as error:
+                    if probe.refusal is not None:
+                        raise probe.refusal from error
+                    raise
         except StatusError as error:
             if probe.is_answered or error.status < _FAILED:
                 raise
@@ -130,8 +136,8 @@ async def begun(transport: Transport, own: Introduction, ids: Iterator[int]) -> 
         message = await transport.exchange(OutgoingRequest(next(ids), "initialize", params))
     result = result_of(message, upstream_errors.upstream_error)
     version, capabilities = result.get("protocolVersion"), result.get("capabilities")
-    if not isinstance(version, str) or not isinstance(capabilities, dict):
-        raise errors.ResultInvalid("The upstream's answer to initialize breaks the protocol.")
+    if not isinstance(version, str):
+        raise errors.ResultInvalid("The upstream's answer to initialize names no revision of MCP.")
     if version not in revisions.HANDSHAKE:
         raise errors.ConnectionFailed(f"The upstream wants to speak {version[:40]!r}, which the hub does not.")
     await transport.begin_session(version)
@@ -139,7 +145,7 @@ async def begun(transport: Transport, own: Introduction, ids: Iterator[int]) -> 
         await transport.send(notification("notifications/initialized", {}))
     except StatusError as error:
         logger.info("An upstream refused notifications/initialized: %s", error)
-    return transport, Handshake(version, capabilities, result.get("serverInfo"))
+    return transport, Handshake(version, capabilities_of(capabilities), result.get("serverInfo"))
 
 
 async def _without_sessions(transport: Transport, own: Introduction, ids: Iterator[int]) -> Agreement | None:
@@ -156,6 +162,8 @@ class _Probe:
         self._own = own
         self._ids = ids
         self._waiting: asyncio.Future[Message] | None = None
+        self.refusal: AccountRefused | None = None
+        """What the account was refused: the reason, where `initialize` fails too."""
 
     def __enter__(self) -> _Probe:
         return self
@@ -166,7 +174,7 @@ class _Probe:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the upstream said anything to it, if only now, and be it that it knows no such method."""
+        """Whether the upstream answered it in any way, if only now, be it that it has no such method."""
         waiting = self._waiting
         if waiting is None or not waiting.done() or waiting.cancelled() or self.is_broken_off:
             return False
@@ -214,18 +222,25 @@ class _Probe:
             return None
         try:
             return waiting.result()
-        except (AccountNeeded, AccountRefused):
+        except AccountNeeded:
             raise  # whoever is not let in hears nothing of the era
+        except AccountRefused as error:
+            self.refusal = error
+            return None
+        except CredentialsRefused:
+            return None  # some gateways refuse so what they do not know; `initialize` finds out
         except StatusError as error:
             if error.status in _AWAY:
-                raise errors.ConnectionFailed(f"The upstream answered with status {error.status}.") from error
+                raise errors.ConnectionFailed(str(error)) from error
             return None
         except (errors.TransportError, SessionLost, errors.UpstreamError, errors.ResultInvalid):
             return None
 
 
 def _supported(message: Message) -> list[str] | None:
-    """Give the revisions that an upstream names which refuses the one it was asked in; None for any other response."""
+    """Return the revisions that an upstream names which refuses the one it was asked in; None for any other
+    response.
+    """
     error = message.get("error")
     if not isinstance(error, dict) or error.get("code") != errors.UNSUPPORTED_PROTOCOL_VERSION:
         return None
@@ -234,13 +249,11 @@ def _supported(message: Message) -> list[str] | None:
 
 
 def _told_era(message: Message, version: str, own: Introduction) -> Era | None:
-    """Give the era of an upstream that describes itself; None where the response is no `DiscoverResult`."""
+    """Return the era of an upstream that describes itself; None where the response is no `DiscoverResult`."""
     result = message.get("result")
     if not isinstance(result, dict) or version not in _texts(result, "supportedVersions"):
         return None
-    capabilities, meta = result.get("capabilities"), result.get("_meta")
-    if not isinstance(capabilities, dict):
-        return None
+    capabilities, meta = capabilities_of(result.get("capabilities")), result.get("_meta")
     server = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
     return Stateless(version, capabilities, server, own.hub_version)
 

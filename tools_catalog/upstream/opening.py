@@ -93,7 +93,7 @@ class SessionOpener:
         return session
 
     async def like(self, main: UpstreamClient, can_ask: Abilities, owner: str) -> UpstreamClient:
-        """Open another session with an upstream whose era is known, for a caller. Raises as `main`."""
+        """Open another session with an upstream of a known era, for a caller. Raises as `main`."""
         return await self._open(main, can_ask, owner)
 
     async def _open(self, like: UpstreamClient | None, can_ask: Abilities, owner: str) -> UpstreamClient:

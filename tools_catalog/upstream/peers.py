@@ -24,7 +24,7 @@ _PURPOSE: Final = b"mcphub calls between machines"
 _NAME: Final = "mcphub"
 _BEGAN: Final = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 _ENDS: Final = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
-"""The key is changed by changing the secret key. An end would only stop machines whose clock is wrong."""
+"""The key is changed by changing the secret key. An end would only stop machines with a wrong clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,20 @@ class PeerPort:
 
 
 def parted(address: str) -> tuple[str, int]:
-    """Give host and port of an address as rows name it."""
+    """Return host and port of an address as rows name it."""
     host, _, port = address.removeprefix(SCHEME).rpartition(":")
     return host.strip("[]"), int(port)
 
 
 @lru_cache(maxsize=2)
 def listening(secret: str) -> ssl.SSLContext:
-    """Give what a process takes calls of other machines with."""
+    """Return the server side's TLS context for calls of other machines."""
     return _context(ssl.PROTOCOL_TLS_SERVER, secret)
 
 
 @lru_cache(maxsize=2)
 def calling(secret: str) -> ssl.SSLContext:
-    """Give what a process calls other machines with."""
+    """Return the client side's TLS context for calls to other machines."""
     return _context(ssl.PROTOCOL_TLS_CLIENT, secret)
 
 
@@ -76,7 +76,7 @@ def _context(protocol: int, secret: str) -> ssl.SSLContext:
 
 
 def _identity(secret: str) -> tuple[bytes, bytes]:
-    """Give private key and certificate as PEM: the same for the same secret, on each machine."""
+    """Return private key and certificate as PEM: the same for the same secret, on each machine."""
     seed = HKDF(hashes.SHA256(), length=32, salt=None, info=_PURPOSE).derive(secret.encode())
     key = Ed25519PrivateKey.from_private_bytes(seed)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _NAME)])

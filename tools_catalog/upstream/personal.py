@@ -1,7 +1,7 @@
-"""What one upstream lists to each person's account, where that depends on who asks.
+"""One upstream's lists for each person's account, where they depend on the user.
 
 A list belongs to the session that it was read in, so it never outlives the account. No call of a person is made on an
-older one than the connection allows, and whoever keeps the catalogue is told of each that differs from the one before.
+older one than the connection allows, and the catalogue receives each that differs from the one before.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PersonalLists:
         self._held: WeakKeyDictionary[UpstreamClient, _ShownToSession] = WeakKeyDictionary()
 
     async def shown(self, session: UpstreamClient, principal: str, *, again: bool = False) -> Offers:
-        """Give what the session of a person was listed, read now where that is too old, or `again`.
+        """Return the list of a person's session, read now if that is too old, or `again`.
 
         Raises SessionLost, and a HubError where the tools cannot be listed.
         """
@@ -59,7 +59,7 @@ class PersonalLists:
         return held.offers
 
     def changed(self) -> None:
-        """Take no list for fresh: the upstream said that something changed."""
+        """Treat no list as fresh: the upstream announced a change."""
         for held in self._held.values():
             held.listed_at = float("-inf")
 

@@ -1,4 +1,4 @@
-"""The upstreams of this process. Follows what the catalogue says of them; imports no SDK until one is used."""
+"""The upstreams of this process. Follows their rows in the catalogue; imports no SDK until one is used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
 
 
 def here() -> Pool:
-    """Give the pool of the running loop; raise ConnectionFailed where no hub runs on it."""
+    """Return the pool of the running loop; raise ConnectionFailed where no hub runs on it."""
     found = _pools.get(asyncio.get_running_loop())
     if found is None:
         raise ConnectionFailed("No hub runs in this process, so it has no connections.")
@@ -53,17 +53,17 @@ class Pool:
         self._holders: dict[str, str] = {}
         """Name of a connection -> where the process that runs its one child was last reached."""
         self._listing: set[tuple[str, str]] = set()
-        """Connections and persons whose lists are being read for nobody who waits."""
+        """Connections and persons with lists being read in the background."""
         self.relay = Relay(self._perform)
         self._is_stopped = False
         self._has_cleaned = False
         _pools[asyncio.get_running_loop()] = self
 
     def follow(self, specs: Mapping[str, ConnectionSpec], undiscovered: Iterable[str] = ()) -> None:
-        """Hold these upstreams and no others. One whose words changed is connected anew, while its calls
-        under way end on the old connection; the others stay.
+        """Hold these upstreams and no others. A connection with a changed row is connected anew, while its running
+        calls end on the old connection; the others stay.
 
-        Those of `undiscovered` are connected once now, to learn what they offer.
+        Those of `undiscovered` are connected once now, to list their offers.
         """
         if self._is_stopped:
             return
@@ -86,7 +86,7 @@ class Pool:
     async def request(
         self, slug: str, method: str, params: dict[str, Any], context: ToolContext, offer: Offer
     ) -> dict[str, Any]:
-        """Send an upstream a request about what it offers; give the result as it came. Raises a HubError."""
+        """Send an upstream a request about its offers; return the result as received. Raises a HubError."""
         connection = self._connections.get(slug)
         if connection is None:
             raise ConnectionFailed(f"The connection {slug} is switched off. Tell the hub's operator.", connection=slug)
@@ -146,7 +146,7 @@ class Pool:
             raise AskFailed(GONE) from error
 
     async def _holder(self, connection_id: int) -> str:
-        """Give where the process that runs the one child takes calls; empty where none does."""
+        """Return where the process that runs the one child takes calls; empty where none does."""
         environment = self.environment
         if environment.holder is None or environment.address is None:
             return ""
@@ -154,7 +154,7 @@ class Pool:
         return await environment.address(process_id) if process_id and process_id != environment.process_id else ""
 
     def subscribe(self, wanted: Mapping[str, frozenset[str]]) -> None:
-        """Be told of these resources, by the name of their connection, and of no others."""
+        """Subscribe to these resources, by the name of their connection, and to no others."""
         for slug, connection in self._connections.items():
             uris = wanted.get(slug, frozenset())
             connection.subscribe(frozenset(mcp_apps.at_upstream(slug, uri) for uri in uris))
@@ -165,8 +165,9 @@ class Pool:
             connection.refresh()
 
     def list_for(self, principal: str, slug: str = "", *, again: bool = False) -> None:
-        """Read what upstreams list to a person, in the background, where that depends on who asks, the person has an
-        account there, and the list is too old; of a `slug` that one alone."""
+        """Read upstreams' lists for a person, in the background, where they depend on the user, the person has an
+        account there, and the list is too old; of a `slug` that one alone.
+        """
         for connection in self._connections.values():
             spec = connection.spec
             key = spec.slug, principal
@@ -240,5 +241,5 @@ class Pool:
 
 
 def _traced(params: dict[str, Any]) -> dict[str, Any]:
-    """Give the params of a request that another process sends: they say which span it belongs under."""
+    """Return the params of a request that another process sends, with its parent span."""
     return dict(tracing.current().injected(params))

@@ -1,4 +1,4 @@
-"""One connection tried out, step by step, for the person who set it up. Nothing is kept of it."""
+"""A test of one connection, step by step, for its operator. Nothing is kept of it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,44 @@ ADDRESS, CONNECT, LIST = "address", "connect", "list"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`kind` is one of address, connect, list; `outcome` tells what came out, or what went wrong."""
+    """`kind` is one of address, connect, list; `outcome` is the result, or the problem."""
 
     kind: str
     is_good: bool
     outcome: str
     milliseconds: int
+
+
+class Progress:
+    """A test under way. Read on the event loop that it runs on."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._began = time.monotonic()
+        self._scrub: Scrubber | None = None
+        self._session: UpstreamClient | None = None
+
+    @property
+    def seconds(self) -> int:
+        """Since its beginning."""
+        return int(time.monotonic() - self._began)
+
+    @property
+    def stage(self) -> str:
+        """Return the step that it is at."""
+        if self._session is None:
+            return ADDRESS
+        return LIST if any(step.kind == CONNECT for step in self.steps) else CONNECT
+
+    @property
+    def stderr(self) -> str:
+        """Return the end of the program's standard error so far, without secrets."""
+        if self._session is None or self._scrub is None:
+            return ""
+        return self._scrub.text(str(self._session.last_words))
+
+    def follow(self, session: UpstreamClient, scrub: Scrubber) -> None:
+        self._session, self._scrub = session, scrub
 
 
 async def probe(spec: ConnectionSpec, secret: Secrets, version: str, *, account: Accounts | None = None) -> list[Step]:
@@ -46,9 +78,15 @@ async def look(
     *,
     kinds: Iterable[str] = (listing.TOOL,),
     account: Accounts | None = None,
+    progress: Progress | None = None,
 ) -> tuple[list[Step], listing.Offers]:
-    """Do as `probe` does, and give what was listed of these kinds; tools stand first among them."""
-    steps: list[Step] = []
+    """Do as `probe` does, and return the listed entries of these kinds; tools stand first among them.
+
+    A program may take the time of a first start. `progress` shows what happens meanwhile.
+    """
+    spec = spec.as_first()
+    progress = progress or Progress()
+    steps = progress.steps
     began = time.monotonic()
 
     def took() -> int:
@@ -61,7 +99,8 @@ async def look(
         try:
             EgressPolicy.from_settings().check_url(spec.url)
         except errors.EgressRefused as error:
-            return [Step(ADDRESS, False, str(error), took())], {}
+            steps.append(Step(ADDRESS, False, str(error), took()))
+            return steps, {}
         steps.append(Step(ADDRESS, True, spec.url, took()))
     scrub = Scrubber(secret)
     session: UpstreamClient | None = None
@@ -70,6 +109,7 @@ async def look(
         nonlocal session
         held = account(spec, "") if account is not None and spec.account != NO_ACCOUNT else None
         session = UpstreamClient(spec, scrub, version, is_unprobed=is_unprobed, account=held)
+        progress.follow(session, scrub)
         return session
 
     try:
@@ -78,7 +118,8 @@ async def look(
         except errors.HubError as error:
             assert session is not None
             words = "\n".join(filter(None, [str(error), str(session.last_words)]))
-            return [*steps, Step(CONNECT, False, scrub.text(words), took())], {}
+            steps.append(Step(CONNECT, False, scrub.text(words), took()))
+            return steps, {}
         steps.append(
             Step(CONNECT, True, scrub.text(f"{session.era.server} · MCP {session.era.version}".strip(" ·")), took())
         )
@@ -99,7 +140,8 @@ async def look(
                     )
         except (errors.HubError, listing.ListingInvalid, SessionLost, TimeoutError) as error:
             words = scrub.text(str(error)) or "The tools were not listed in time."
-            return [*steps, Step(LIST, False, words, took())], {}
+            steps.append(Step(LIST, False, words, took()))
+            return steps, {}
         steps.append(Step(LIST, True, ", ".join(list(offers.get(listing.TOOL, {}))[:50]), took()))
         return steps, offers
     finally:

@@ -38,8 +38,12 @@ _ENDING: Final = ".sock"
 _OLD_SECONDS: Final = 60
 """A younger socket may be one that its process does not listen on yet."""
 _LONGEST_PATH_BYTES: Final = 100
-"""What every system takes as the name of a socket."""
-_CALL_INFO: Final = tuple(field.name for field in dataclasses.fields(CallInfo))
+"""The maximum length of a socket's name on every system."""
+_CALL_INFO: Final = tuple(
+    field.name
+    for field in dataclasses.fields(CallInfo)
+    if field.name != "caller_workspace"  # no upstream reads rows
+)
 
 
 class Relay:
@@ -83,7 +87,7 @@ class Relay:
         self.peer_address = port.address
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new, and let what was taken end in time."""
+        """Accept nothing new, and let accepted calls end in time."""
         self._is_draining = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
@@ -105,8 +109,9 @@ class Relay:
     async def request(
         self, address: str, slug: str, method: str, params: dict[str, Json], context: ToolContext, offer: Offer
     ) -> dict[str, Json]:
-        """Have the process at `address` send the request; give its result. Raises what it raised there, NotThere
-        where it does not, TransportError where it ended within the call."""
+        """Have the process at `address` send the request; give its result. Raises the same errors as there, NotThere
+        if it is absent, TransportError if it ended within the call.
+        """
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 stream = FrameStream(*await self._connected(address))
@@ -225,7 +230,9 @@ class _ForwardedCall:
             await self._stream.send("response", id=frame["id"], remaining=_left(self._context), **given)
 
     async def _give_up(self) -> None:
-        """Say why nobody waits any more, and wait until a call that asks is kept: its client may be quick."""
+        """Send the reason why nobody waits any more, and wait until a call that asks is kept: its client may be
+        quick.
+        """
         is_kept = self._context.suspension.is_suspended
         with contextlib.suppress(OSError, EOFError, TimeoutError):
             async with asyncio.timeout(_LAST_WORD_SECONDS):
@@ -235,7 +242,7 @@ class _ForwardedCall:
 
 
 def _described(context: ToolContext) -> Frame:
-    """Give what another process must know of the call."""
+    """Return the facts about the call for another process."""
     call, suspension = context.call, context.suspension
     token = suspension.resume_token if call.client_capabilities else ""
     return {
@@ -269,7 +276,7 @@ def _words(offer: Offer) -> Frame:
 
 
 def _place(folder: Path, name: str) -> Path:
-    """Give a path for the socket, in a folder of this user's alone. What sockets of dead processes left is removed."""
+    """Return a path for the socket, in a folder of this user's alone. Sockets left by dead processes are removed."""
     if len(os.fsencode(folder / name)) > _LONGEST_PATH_BYTES:
         folder = Path(tempfile.gettempdir()) / f"mcphub-{os.getuid()}"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

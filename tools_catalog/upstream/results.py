@@ -1,4 +1,4 @@
-"""What an upstream answers, looked over before it is relayed: its outer shape, as MCP publishes it. Pure."""
+"""An upstream's answer, checked before it is relayed: its outer form, as published by MCP. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEXTS: Final = {
 
 
 def result_of(message: dict[str, Json], error_of: Callable[[int, str, Json], errors.HubError]) -> dict[str, Json]:
-    """Give the result of a response, as it came. Raises ResultInvalid, and what `error_of` makes of an error."""
+    """Return the result of a response, as it came. Raises ResultInvalid, and the result of `error_of` for an error."""
     error = message.get("error")
     if error is not None:
         code, words = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, None)
@@ -34,13 +34,18 @@ def result_of(message: dict[str, Json], error_of: Callable[[int, str, Json], err
 
 
 def check(result: dict[str, Json]) -> None:
-    """Raise ResultInvalid where a client would stumble over the result. Members that nobody knows pass."""
+    """Raise ResultInvalid where a client would stumble over the result. Members that nobody knows pass.
+
+    Members that are null are left out: .NET and Java write so what is not there.
+    """
     if not isinstance(result.get("resultType", "complete"), str):
-        raise _invalid("resultType")
+        _leave_out(result, "resultType")
     if not isinstance(result.get("isError", False), bool):
-        raise _invalid("isError")
+        _leave_out(result, "isError")
     if not isinstance(result.get("_meta", {}), dict):
-        raise _invalid("_meta")
+        _leave_out(result, "_meta")
+    if result.get("structuredContent", True) is None:
+        _leave_out(result, "structuredContent")
     content = result.get("content")
     if content is None:
         return
@@ -57,8 +62,14 @@ def check(result: dict[str, Json]) -> None:
             raise _invalid("content: resource")
 
 
+def _leave_out(result: dict[str, Json], name: str) -> None:
+    if result[name] is not None:
+        raise _invalid(name)
+    del result[name]
+
+
 def is_contents(value: Json) -> bool:
-    """Whether it is what a resource reads as: a URI with text or base64."""
+    """Return whether it is a resource's content: a URI with text or base64."""
     return (
         isinstance(value, dict)
         and isinstance(value.get("uri"), str)

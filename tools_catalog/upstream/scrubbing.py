@@ -1,4 +1,4 @@
-"""Secrets that an upstream was sent, taken out of what it says: an echo must not reach clients, rows or logs. Pure."""
+"""Secrets sent to an upstream, removed from its answers: an echo must not reach clients, rows or logs. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools_catalog.backends.http.template import Secrets
 from tools_catalog.bindings import Destination
 
 _MOST_TOKENS: Final = 64
-"""Of accounts, that are looked for in what an upstream says."""
+"""Of accounts, that are searched for in an upstream's answers."""
 
 
 class Scrubber:
@@ -48,7 +48,7 @@ class Scrubber:
         return echoes.without(text, self._known)
 
     def value(self, value: Json) -> Any:
-        """Give a JSON value without secrets: the same where it has none."""
+        """Return a JSON value without secrets: the same where it has none."""
         if not self._known:
             return value
         text = json.dumps(value).decode()
@@ -60,7 +60,7 @@ class Scrubber:
         return json.loads(text.encode(), max_depth=1000)
 
     def error(self, error: errors.HubError) -> None:
-        """Take secrets out of what an error tells."""
+        """Remove secrets from an error's text."""
         if self._known:
             error.message = self.text(error.message)
             error.args = (error.message,)

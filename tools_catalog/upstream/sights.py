@@ -1,6 +1,6 @@
-"""To whom an upstream shows what, where its lists depend on who asks: as the accounts of people read them last.
+"""Visibility of an upstream's offers, where its lists depend on the user: as the accounts of people read them last.
 
-Who has no account there is shown everything that was approved, and is asked for an account by the first call.
+People without an account there see everything approved, and their first call asks for an account.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ class Shown(NamedTuple):
 
 
 Sights = Mapping[str, Mapping[tuple[str, str], Shown]]
-"""Of one connection: principal -> kind and name there -> what was shown. Who sees the same shares the inner one."""
+"""Of one connection: principal -> kind and name there -> the definition shown. People with equal lists share the
+inner one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Who sees one entry of the catalogue."""
+    """The visibility of one entry of the catalogue."""
 
     sights: Sights
     kind: str
@@ -33,7 +35,7 @@ class Sight:
     approval: Approval
 
     def hides(self, principal: str) -> bool:
-        """Whether the upstream shows it to this person not at all, or not as it was approved."""
+        """Return whether the upstream shows it to this person not at all, or not as it was approved."""
         seen = self.sights.get(principal)
         if seen is None:
             return False

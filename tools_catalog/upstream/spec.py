@@ -1,10 +1,10 @@
-"""What a process must know of an upstream to connect to it: plain data, compared to see what changed. Pure."""
+"""A process's connection settings of an upstream: plain data, compared to detect changes. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from tools_catalog.backends.http.template import Secrets, Template, Values, header_text
@@ -21,7 +21,11 @@ STDIO, SSE, STREAMABLE_HTTP = "stdio", "sse", "streamable-http"
 TRANSPORTS: Final = (STDIO, SSE, STREAMABLE_HTTP)
 AUTO, HANDSHAKE, STATELESS = "auto", "handshake", "stateless"
 ERAS: Final = (AUTO, HANDSHAKE, STATELESS)
-"""What a connection may say of its upstream's era: to be found out, with sessions, or without."""
+"""A connection's setting of its upstream's era: detected, with sessions, or without."""
+
+FIRST_START: Final = 4
+"""Times the connect timeout for programs that never listed their tools, and for tests: `npx` and the like fetch
+packages at a first start, which takes 34 s on a busy machine."""
 
 OWN_HEADERS: Final = frozenset(
     {
@@ -49,7 +53,7 @@ OWN_HEADERS: Final = frozenset(
 """Headers that the transport writes; a connection cannot."""
 
 _SECRET_NAME: Final = re.compile(r"(?i)token|secret|password|passwd|api[-_]?key|authorization|cookie|credential")
-"""Names whose values do not belong into a table that people read: they are written as {secret:NAME}."""
+"""Names with values that do not belong into a table for people: they are written as {secret:NAME}."""
 
 FORBIDDEN_VARIABLES: Final = ("LD_", "DYLD_", "MCPHUB_", "PYTHONSTARTUP", "BASH_ENV")
 """Beginnings of variables that make a program run other code, or that are the hub's own."""
@@ -74,10 +78,12 @@ class LaunchSpec:
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
-    """What of the hub no child may reach, whatever else is allowed."""
+    """Paths of the hub that no child may reach, whatever else is allowed."""
+    roots: tuple[str, ...] = ()
+    """Folders beneath which the deployment lets children write."""
     network: str = "none"
     user: str = ""
-    """Who it runs as, by name or number, where the hub is root; empty: the hub's user."""
+    """The user it runs as, by name or number, if the hub is root; empty: the hub's user."""
     is_unconfined: bool = False
     is_single: bool = False
     """At most one process of the hub runs it at a time."""
@@ -92,7 +98,7 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The service at which people have the accounts that say who they are."""
+    """The service whose accounts identify people."""
 
     id: int
     slug: str
@@ -116,7 +122,7 @@ class ConnectionSpec:
     account: str = NO_ACCOUNT
     identity: Identity | None = None
     lists_per_person: bool = False
-    """What it lists depends on who asks, so each account reads lists of its own."""
+    """Its lists depend on the user, so each account reads lists of its own."""
     launch: LaunchSpec | None = None
     starts_eagerly: bool = False
     separates_callers: bool = True
@@ -126,6 +132,8 @@ class ConnectionSpec:
     """The server, as it named itself, that did not answer a probe when it was last reached so: it gets none."""
     asking: Asking = field(default_factory=Asking)
     connect_seconds: float = 15.0
+    first_seconds: float = field(default=0.0, compare=False)
+    """For a first start, if it may take longer: its program may have to download packages."""
     idle_seconds: float = 300.0
     refresh_seconds: float = 300.0
     """A call is never made on a listing that is older; 0: the tools are listed before each call."""
@@ -140,10 +148,25 @@ class ConnectionSpec:
 
     @property
     def reach(self) -> str:
-        """A digest of what is reached by address or command: what was learned of another is worth nothing."""
+        """A digest of the address or command: facts about another do not apply."""
         launch = self.launch
         words = [] if launch is None else [launch.command, *launch.arguments, "", launch.directory]
         return hashlib.sha256("\0".join([self.transport, self.url, *words]).encode()).hexdigest()[:16]
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Names of the secrets that it sends, or gives to its process."""
+        texts = (*self.headers, *(() if self.launch is None else self.launch.environment))
+        return frozenset(name for _name, template in texts for name in template.secrets)
+
+    @property
+    def begins_within(self) -> float:
+        """Seconds from the start of a session to its first answers."""
+        return max(self.connect_seconds, self.first_seconds)
+
+    def as_first(self) -> ConnectionSpec:
+        """Return it with the time of a first start, which a program may need for its packages."""
+        return self if self.launch is None else replace(self, first_seconds=FIRST_START * self.connect_seconds)
 
     @property
     def is_personal(self) -> bool:
@@ -156,18 +179,18 @@ class ConnectionSpec:
         return self.launch is not None and self.launch.is_single
 
     def rendered_headers(self, secret: Secrets) -> dict[str, str]:
-        """Give the headers of requests to the origin of `url`, which redirects may only leave for its TLS."""
+        """Return the headers of requests to the origin of `url`, which redirects may only leave for its TLS."""
         values = Values({}, secret, Destination(origin_of(self.url), (f"{CONNECTION}:{self.slug}",)))
         return {name: header_text(name, template, values) or "" for name, template in self.headers}
 
 
 def names_credential(name: str) -> bool:
-    """Whether the value of a header or variable of this name is a secret."""
+    """Return whether the value of a header or variable of this name is a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def parse_headers(raw: object, *, has_literals: bool = False) -> tuple[tuple[str, Template], ...]:
-    """Read `{name: text with {secret:NAME}}`; raise ValueError for what cannot be sent.
+    """Read `{name: text with {secret:NAME}}`; raise ValueError for headers that cannot be sent.
 
     `has_literals`: credentials may stand there as they are, since they are taken out next.
     """

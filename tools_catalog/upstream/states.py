@@ -33,14 +33,14 @@ NEXT: Mapping[LinkState, frozenset[LinkState]] = MappingProxyType(
 
 
 def advance(state: LinkState, to: LinkState) -> LinkState:
-    """Give `to`; raise ValueError where the table has no such step."""
+    """Return `to`; raise ValueError where the table has no such step."""
     if to not in NEXT[state]:
         raise ValueError(f"A connection does not go from {state.value} to {to.value}.")
     return to
 
 
 def refused_in_sql() -> str:
-    """Give the condition, over OLD and NEW, of an update that the table does not have."""
+    """Return the condition, over OLD and NEW, of an update that the table does not have."""
     steps = " OR ".join(
         f"(OLD.status = '{state.value}' AND NEW.status IN ({', '.join(sorted(repr(n.value) for n in following))}))"
         for state, following in NEXT.items()

@@ -1,7 +1,7 @@
 """Keeps one upstream connected: when needed, warm, tried again with patience. Knows of calls only how many there are.
 
-One task (`_supervise`) connects, lists what is offered, follows its changes, ends what nobody uses, and waits longer
-after each failure in a row. These machines say how a connection behaves:
+One task (`_supervise`) connects, lists the offers, follows changes, ends idle connections, and waits longer after
+each consecutive failure. These machines define a connection's behaviour:
 
     machine          states                      moved by                        coupled with
     ---------------  --------------------------  ------------------------------  ----------------------------------
@@ -41,7 +41,7 @@ from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.link import ConnectionEnvironment, HeldElsewhere, Link
 from tools_catalog.upstream.opening import SessionOpener
 from tools_catalog.upstream.scrubbing import Scrubber
-from tools_catalog.upstream.spec import ConnectionSpec
+from tools_catalog.upstream.spec import STDIO, ConnectionSpec
 from tools_catalog.upstream.states import LinkState, advance
 from tools_catalog.upstream.transports.base import SessionLost
 
@@ -49,18 +49,20 @@ logger = logging.getLogger(__name__)
 
 _ELSEWHERE_SECONDS = 3.0
 """Between two attempts to run the one child of the hub where it is to run always."""
+_LONGEST_WISH_SECONDS = 300.0
+"""Of a `Retry-After` that an upstream answered when it was to be connected."""
 _SETTLE_SECONDS = 0.2
 """Changes of the list that come within it are looked at once."""
 
 
 class Supervisor:
-    """`start` it on the event loop, `stop` it there. `under_way` and `last_call` are kept by who makes the calls."""
+    """`start` it on the event loop, `stop` it there. `under_way` and `last_call` are maintained by the caller."""
 
     def __init__(self, spec: ConnectionSpec, environment: ConnectionEnvironment) -> None:
         self.spec = spec
         self.link = Link(spec.id)
         self.offers: dict[str, dict[str, listing.Listed]] = {}
-        """Kind -> name there -> what it is, as it was last listed."""
+        """Kind -> name there -> its definition, as last listed."""
         self._listed_resources: dict[str, listing.Listed] = {}
         self.main: UpstreamClient | None = None
         """The session that everything begins with. `ready` gives it once it is there."""
@@ -78,7 +80,7 @@ class Supervisor:
         self.has_suspended: Callable[[], bool] = lambda: False
         """Whether calls wait over there that are not under way here."""
         self.also_changed: Callable[[], None] = lambda: None
-        """Told with each change of what is offered."""
+        """Called with each change of the offers."""
         self.ended = asyncio.Event()
         """Set whenever a call ends."""
         self._environment = environment
@@ -87,7 +89,7 @@ class Supervisor:
         self._listing = asyncio.Lock()
         self._subscribed: frozenset[str] = frozenset()
         self._to_report_anew: frozenset[str] = frozenset()
-        """What was subscribed to in the session before this one: it may have changed in between."""
+        """The subscriptions of the previous session: they may have changed in between."""
         self._wanted = asyncio.Event()
         self._wake = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -102,7 +104,7 @@ class Supervisor:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, after: asyncio.Task[None] | None = None) -> None:
-        """Begin, once `after` has ended: what stood in its place, where there may be one child only."""
+        """Begin, once `after` has ended: its predecessor, if there may be one child only."""
         if self.spec.starts_eagerly:
             self._wanted.set()
         self._task = asyncio.create_task(self._supervise(after), name=f"mcphub-upstream-{self.spec.slug}-supervisor")
@@ -112,7 +114,7 @@ class Supervisor:
         self._wanted.set()
 
     def refresh(self) -> None:
-        """List what is offered again, now: a pause after failures ends."""
+        """List the offers again, now: a pause after failures ends."""
         self._retry_at = 0.0
         self._hurry.set()
         self.list_changed(*listing.KINDS)
@@ -124,13 +126,13 @@ class Supervisor:
             self.main.lose(why)
 
     def list_changed(self, *kinds: str) -> None:
-        """What was listed of these kinds no longer counts, for calls that begin from now on."""
+        """Lists of these kinds no longer count, for calls that begin from now on."""
         self.listed_at.update(dict.fromkeys(kinds, float("-inf")))
         self.also_changed()
         self._wake.set()
 
     def subscribe(self, uris: frozenset[str]) -> None:
-        """Be told when these resources read differently, and of no others."""
+        """Request notifications about changes of these resources, and of no others."""
         if uris != self._subscribed:
             self._subscribed = uris
             self._wake.set()
@@ -152,7 +154,7 @@ class Supervisor:
         await self.stop()
 
     async def stop(self) -> None:
-        """End everything of it, children included, and say so."""
+        """End all of it, children included, and report so."""
         self._is_stopping = True
         if self._task is not None:
             self._task.cancel()
@@ -163,7 +165,7 @@ class Supervisor:
         self._tell_waiting()
 
     async def ready(self) -> UpstreamClient:
-        """Give the session that everything begins with, once it is there. Raises ConnectionFailed."""
+        """Return the session that everything begins with, once it is there. Raises ConnectionFailed."""
         while True:
             main = self.main
             is_up = self.link.status is LinkState.CONNECTED or self._is_retired
@@ -186,7 +188,7 @@ class Supervisor:
                 raise HeldElsewhere("Another process of the hub runs its one child, and cannot be reached. Try again.")
 
     async def list_again(self, kind: str) -> None:
-        """List what is offered of a kind, as its list is too old for a call. Calls wait for one listing."""
+        """List the offers of a kind, as its list is too old for a call. Calls wait for one listing."""
         asked = self.loop.time()
         async with self._listing:
             if self.listed_at[kind] < asked and self.main is not None:
@@ -274,6 +276,8 @@ class Supervisor:
             self.listed_at[kind] = began
         if main.era.has(listing.RESOURCE):
             self._add_views(offers)
+        if self.link.error_message != (cut := " ".join(main.cut.values())):
+            self.link.error_message, self.link.is_dirty = cut[:1000], True
         self.breaker.answered()
         news = {kind: listed for kind, listed in offers.items() if listed != self.offers.get(kind)}
         if self.link.connected_at is None:
@@ -286,7 +290,7 @@ class Supervisor:
                 logger.exception("What %s offers could not be compared with the catalogue", self.spec.slug)
 
     def _add_views(self, offers: dict[str, dict[str, listing.Listed]]) -> None:
-        """Take what tools name as their views for resources, whether the upstream lists those or not."""
+        """Treat the views that tools name as resources, whether the upstream lists those or not."""
         self._listed_resources = offers.get(listing.RESOURCE, self._listed_resources)
         now = self.offers | offers
         tools = now.get(listing.TOOL, {}).values()
@@ -318,7 +322,7 @@ class Supervisor:
             lost.cancel()
 
     async def _follow(self, main: UpstreamClient) -> None:
-        """Subscribe to what is wanted. What was subscribed to before a loss may have changed meanwhile."""
+        """Subscribe to the wanted resources. Resources subscribed to before a loss may have changed meanwhile."""
         if main.subscribed != self._subscribed:
             async with asyncio.timeout(self.spec.connect_seconds):
                 await main.subscribe(self._subscribed)
@@ -354,9 +358,13 @@ class Supervisor:
         logger.warning("The upstream %s: %s", self.spec.slug, words)
         if self.main is not None:
             self.link.stderr = self.scrub.text(str(self.main.last_words))
+        if isinstance(error, errors.HubError) and error.retry_after_seconds is not None:
+            pause = max(pause, min(error.retry_after_seconds, _LONGEST_WISH_SECONDS))
         self._retry_at = self.loop.time() + pause
-        if not self.spec.starts_eagerly and not self._subscribed and self.link.connected_at is not None:
-            # The next call wants it again. One that never was there is tried on: nobody can call what is not known.
+        is_child = self.spec.transport == STDIO
+        if is_child and not self.spec.starts_eagerly and not self._subscribed and self.link.connected_at is not None:
+            # The next call starts it again. A server is tried on, so that it is there when a call comes; so is what
+            # never was there: nobody can call what is not known.
             self._wanted.clear()
         await self._end_sessions()
         self.link.error_message = words[:1000]
@@ -366,7 +374,6 @@ class Supervisor:
         self.link.protocol_version = main.era.version
         self.link.server = self.scrub.text(main.era.server)
         self.link.connected_at = datetime.now(UTC)
-        self.link.error_message = ""
         self.last_call = self.loop.time()
         self._to(LinkState.CONNECTED)
 

@@ -1,8 +1,8 @@
-"""Calls that wait over there while their client, who has no session, goes for an answer and comes back with it.
+"""Calls that wait at the upstream while their client, who has no session, fetches an answer and returns with it.
 
-An upstream with sessions asks in the midst of a call. Whoever calls it without one is answered `input_required`, and so
-has left; made again, the call would do twice what it did before it asked. So it stays as it is, under a name that the
-client brings back within its sealed `requestState`.
+An upstream with sessions asks in the midst of a call. A client without a session is answered `input_required`, and so
+has left; a repeated call would repeat its earlier effects. So it stays as it is, under a name that the client brings
+back within its sealed `requestState`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GONE: Final = (
 
 
 def keeper(name: str) -> str:
-    """Give the process that keeps the call of this name."""
+    """Return the process that keeps the call of this name."""
     return name.partition(".")[0]
 
 
@@ -54,7 +54,7 @@ class SuspendedCall:
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def go_on(self, context: ToolContext) -> dict[str, Json]:
-        """Give what the call ends with. Cancelled because its client must answer first, it stays; else it ends."""
+        """Return the end of the call. Cancelled because its client must answer first, it stays; else it ends."""
         self._now = context
         try:
             while True:
@@ -81,7 +81,7 @@ class SuspendedCall:
             self._now = None
 
     async def end(self) -> None:
-        """Give the call up: the upstream is told to stop."""
+        """Cancel the call: the upstream is asked to stop."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

@@ -1,7 +1,7 @@
 """Tasks that an upstream makes of calls (MCP 2026-07-28, Tasks), followed here to their end.
 
-For the client the call is one call: it gets a task of the hub's where it can follow one, and waits otherwise. What the
-task asks is asked of the client, and what ends the call here ends the task there.
+For the client the call is one call: it gets a task of the hub's where it can follow one, and waits otherwise. The
+task's questions go to the client, and the end of the call here ends the task there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools_catalog.upstream.results import check
 logger = logging.getLogger(__name__)
 
 NEEDED: Final[Mapping[str, Json]] = {"extensions": {EXTENSION: {}}}
-"""The capability that an upstream misses whose tool is a task only."""
+"""The capability demanded by an upstream whose tool is a task only."""
 
 _RESUMES: Final = "upstream task "
 """Begins the name that a client without sessions brings back with its answers; the task's id follows."""
@@ -37,7 +37,7 @@ Send = Callable[[str, dict[str, Json]], Awaitable[dict[str, Json]]]
 
 
 def resumed(context: ToolContext) -> str:
-    """Give the task that the client comes back to with answers; empty where there is none."""
+    """Return the task that the client comes back to with answers; empty where there is none."""
     name = context.suspension.resume_token
     return name.removeprefix(_RESUMES) if name.startswith(_RESUMES) else ""
 
@@ -47,14 +47,14 @@ def is_task(result: Mapping[str, Json]) -> bool:
 
 
 def needs_tasks(error: errors.UpstreamError) -> bool:
-    """Whether the upstream refused the call because its client does not follow tasks. Nothing ran."""
+    """Return whether the upstream refused the call because its client does not follow tasks. Nothing ran."""
     return isinstance(error, upstream_errors.CapabilityMissing) and upstream_errors.covers(
         NEEDED, error.details["needs"]
     )
 
 
 def id_of(result: Mapping[str, Json]) -> str:
-    """Give the id of the task that a call was answered with. Raises ResultInvalid."""
+    """Return the id of the task that a call was answered with. Raises ResultInvalid."""
     task_id = result.get("taskId")
     if not isinstance(task_id, str) or not 0 < len(task_id) <= _LONGEST_ID:
         raise errors.ResultInvalid("The upstream answered with a task that has no id.")
@@ -69,10 +69,10 @@ class TaskLost(errors.TransportError):
 
 
 class TaskWatch:
-    """What looking after a task is in either form. `send` makes a request of the same upstream."""
+    """The interface for following a task in either form. `send` makes a request of the same upstream."""
 
     pause_member = "pollIntervalMs"
-    """Where a task says how long to wait before it is looked at again."""
+    """The task's member with the delay before the next look."""
 
     def __init__(self, task_id: str, send: Send, context: ToolContext) -> None:
         self._id = task_id
@@ -83,7 +83,7 @@ class TaskWatch:
         self._message = ""
 
     async def look(self) -> dict[str, Json]:
-        """Give the task as it is now. Raises what `send` raises, a connection's errors only after many tries."""
+        """Return the task as it is now. Raises the errors of `send`, a connection's errors only after many tries."""
         failures = 0
         while True:
             try:
@@ -97,7 +97,7 @@ class TaskWatch:
                 await asyncio.sleep(min(2**failures * _SHORTEST_SECONDS, _LONGEST_SECONDS))
 
     def pause_after(self, task: Mapping[str, Json]) -> float:
-        """Give the seconds until it is time for the next look."""
+        """Return the seconds until it is time for the next look."""
         asked_for = task.get(self.pause_member)
         seconds = self._pause
         if isinstance(asked_for, int | float) and asked_for == asked_for:
@@ -107,7 +107,7 @@ class TaskWatch:
         return seconds
 
     async def tell(self, task: Mapping[str, Json]) -> None:
-        """Pass on what the task says of its state, where that is new."""
+        """Forward the task's status message, if it is new."""
         words = task.get("statusMessage")
         if isinstance(words, str) and words != self._message:
             self._message = words
@@ -115,7 +115,7 @@ class TaskWatch:
             await self._context.notifier.progress(self._step, None, words)
 
     async def cancel(self) -> None:
-        """End the task over there, whose call has ended here."""
+        """End the task at the upstream after its call has ended here."""
         try:
             async with asyncio.timeout(_LAST_WORD_SECONDS):
                 await self._send("tasks/cancel", {"taskId": self._id})
@@ -133,9 +133,9 @@ class TaskFollower(TaskWatch):
         self._asking: asyncio.Task[dict[str, Json]] | None = None
 
     async def end(self) -> dict[str, Json]:
-        """Give the result of the task. Cancelled, it cancels the task, unless the client comes back to it.
+        """Return the result of the task. Cancelled, it cancels the task, unless the client comes back to it.
 
-        Raises UpstreamError, ResultInvalid, ConnectionFailed, TransportError, and what asking raises.
+        Raises UpstreamError, ResultInvalid, ConnectionFailed, TransportError, and the errors of asking.
         """
         context = self._context
         try:
@@ -177,7 +177,7 @@ class TaskFollower(TaskWatch):
         return f"{_RESUMES}{self._id}"
 
     def _ask(self, task: Mapping[str, Json]) -> None:
-        """Begin to ask what is not asked yet; what came since the last questions waits for their answers."""
+        """Ask new questions; later ones wait for the answers to these."""
         requests = task.get("inputRequests")
         if not isinstance(requests, dict) or not requests:
             raise errors.ResultInvalid("The upstream's task wants answers and asks nothing.")

@@ -1,4 +1,4 @@
-"""Why no connection was made, said alike on every way to an upstream."""
+"""The reason why no connection was made, worded alike on every way to an upstream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOO_SLOW = (TimeoutError, httpcore2.ConnectTimeout, httpx2.ConnectTimeout, http
 
 
 def reason(error: BaseException) -> str:
-    """Say it in a sentence that holds nothing of the other side's words, and nothing secret."""
+    """Return it as a sentence without the other side's words, and without secrets."""
     if str(error).startswith(("The name ", egress.PROXY)):  # of the egress guard
         return str(error)
     if isinstance(error, _TOO_SLOW):

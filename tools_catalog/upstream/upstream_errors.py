@@ -1,5 +1,6 @@
-"""An upstream's own errors as ours, and what some ask of the client that called: to open an address, to declare a
-capability."""
+"""An upstream's own errors as ours, and those that ask the calling client to open an address or to declare a
+capability.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class AddressesToOpen(errors.UpstreamError):
 
 
 class CapabilityMissing(errors.UpstreamError):
-    """The upstream's error -32021: its client does not declare what the request needs."""
+    """The upstream's error -32021: its client does not declare a required capability."""
 
     def __init__(self, words: str, error: Json, needs: dict[str, Json]) -> None:
         super().__init__(words, upstream=error, needs=needs)
@@ -37,7 +38,7 @@ class CapabilityMissing(errors.UpstreamError):
 def upstream_error(
     code: int, message: str, data: Json = None, remember: Remember | None = None
 ) -> errors.UpstreamError:
-    """Give an upstream's own JSON-RPC error as ours."""
+    """Return an upstream's own JSON-RPC error as ours."""
     words = f"The upstream answered with error {code}: {message[:1000]}"
     error = {"code": code, "message": message[:1000]}
     found = data if isinstance(data, dict) else {}
@@ -50,7 +51,7 @@ def upstream_error(
 
 
 async def pass_on(error: errors.UpstreamError, context: ToolContext, asking: Asking) -> None:
-    """Put to the client of a call what the upstream's error asks of it. Comes back where that is nothing.
+    """Forward the demand in the upstream's error to the client of a call. Comes back where that is nothing.
 
     Raises MissingClientCapability, UrlElicitationRequired, AskFailed.
     """
@@ -79,7 +80,7 @@ async def pass_on(error: errors.UpstreamError, context: ToolContext, asking: Ask
 
 
 def covers(declared: Json, needed: Mapping[str, Json]) -> bool:
-    """Whether capabilities name all that is needed."""
+    """Return whether capabilities name all that is needed."""
     return isinstance(declared, Mapping) and all(
         name in declared and (not isinstance(value, dict) or covers(declared[name], value))
         for name, value in needed.items()

@@ -1,7 +1,7 @@
 """A lean HTTP/1.1 client of one origin: guarded connections that stay warm, responses read as they come.
 
-Most of what a relayed call costs is HTTP. A general client makes objects of requests, headers, streams and timeouts;
-this one writes bytes and lets llhttp read the response. A connection carries one request at a time.
+HTTP is most of a relayed call's cost. A general client makes objects of requests, headers, streams and timeouts; this
+one writes bytes and lets llhttp read the response. A connection carries one request at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import asyncio
 import select
 import ssl
 from collections import deque
-from typing import Protocol
+from contextlib import suppress
+from typing import Any, Protocol
 
 import httpcore2
 import httptools
@@ -18,25 +19,31 @@ import httpx2
 
 from sessions_app.protocol import errors
 from tools_catalog.egress import guard as egress
+from tools_catalog.egress import kept
 from tools_catalog.egress import proxy as proxies
 from tools_catalog.egress.proxy import ProxyAddress
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream import unreached
 
-_IDLE_SECONDS = 60.0
 _HELD_BYTES = 256 * 1024
 """Unread bytes of a response above which the other side is made to wait."""
 _DRAIN_SECONDS = 1.0
 """For the end of a response of which all that was wanted has come."""
 _MOST_HEADER_BYTES = 64 * 1024
+_LISTS = frozenset({b"www-authenticate"})
+"""Headers that a server and what stands before it each write a line of."""
 
 
 class RequestNotSent(Exception):
-    """No connection could be made: nothing reached the other side. Its words say why."""
+    """No connection could be made: nothing reached the other side. Its message is the reason."""
 
 
 class Broken(errors.TransportError):
-    """The connection broke, or what came is no HTTP. The request may have been taken."""
+    """The connection broke, or the data is not HTTP. The request may have been taken."""
+
+
+class _Untaken(Broken):
+    """A kept connection had been closed before the request came: it was surely not received."""
 
 
 class TooLarge(errors.ResultInvalid):
@@ -44,7 +51,7 @@ class TooLarge(errors.ResultInvalid):
 
 
 class WireResponse:
-    """A response whose head has come. Read its body by `chunk`, then `release` it."""
+    """A response with a complete head. Read its body by `chunk`, then `release` it."""
 
     __slots__ = ("_chunks", "_connection", "_error", "_size", "_waiter", "headers", "is_whole", "status", "url")
 
@@ -61,7 +68,7 @@ class WireResponse:
         self._waiter: asyncio.Future[None] | None = None
 
     async def read(self, most: int) -> bytes:
-        """Give the whole body, and be done with it. Raises Broken; TooLarge above `most` bytes."""
+        """Return the whole body, and be done with it. Raises Broken; TooLarge above `most` bytes."""
         if self.is_whole and self._size <= most:
             return b"".join(self._chunks)
         chunks, size = [], 0
@@ -75,7 +82,7 @@ class WireResponse:
         return b"".join(chunks)
 
     async def chunk(self) -> bytes:
-        """Give what came since; empty at the end. Raises Broken. Cancelled, it ends the connection."""
+        """Return the data received since; empty at the end. Raises Broken. Cancelled, it ends the connection."""
         while not self._chunks:
             if self.is_whole:
                 return b""
@@ -88,7 +95,7 @@ class WireResponse:
         return chunk
 
     def release(self) -> None:
-        """Be done with it. A connection whose response is not whole yet is used again if the rest comes soon."""
+        """Be done with it. A connection with an unfinished response is reused if the rest comes soon."""
         if not self.is_whole:
             self._connection.let_go(self)
 
@@ -143,7 +150,9 @@ class _HttpConnection(asyncio.Protocol):
     def __init__(self, pool: ConnectionPool) -> None:
         self.transport: asyncio.Transport
         self.is_open = True
-        self.free_since = 0.0
+        self.free_until = 0.0
+        self._acknowledged: int | None = None
+        """Bytes that the other side had acknowledged before the request, if it is not the first of the connection."""
         self._pool = pool
         self._response: WireResponse | None = None
         self._parser: _ResponseParser
@@ -154,13 +163,19 @@ class _HttpConnection(asyncio.Protocol):
         self._response = response = WireResponse(self)
         self._parser = httptools.HttpResponseParser(self)
         self._head_size = 0
+        self._acknowledged = kept.acknowledged(self._socket()) if self.free_until else None
         self.transport.write(request)
         return response
 
+    def _socket(self) -> Any:
+        return self.transport.get_extra_info("socket")
+
     def is_silent(self) -> bool:
-        """Whether nothing came since the last response. What came is its end, which the event loop has not seen yet."""
+        """Return whether nothing came since the last response. The data includes its end, which the event loop has not
+        seen yet.
+        """
         looking = select.poll()
-        looking.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        looking.register(self._socket().fileno(), select.POLLIN)
         return not looking.poll(0)
 
     async def tunnel(self, request: bytes) -> int:
@@ -197,7 +212,12 @@ class _HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
-        transport.get_extra_info("socket").setsockopt(*egress.RECEIVE_BUFFER)
+        self._socket().setsockopt(*egress.RECEIVE_BUFFER)
+
+    def eof_received(self) -> None:
+        self.is_open = False
+        if self._response is not None and kept.is_untaken(self._socket(), self._acknowledged):
+            self._response._end(_Untaken("The upstream had closed the connection before the request came."))
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
@@ -215,12 +235,13 @@ class _HttpConnection(asyncio.Protocol):
         if self._response is None:
             self.close()  # nobody asked
             return
+        self._acknowledged = None
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             response = self._response
             if response is not None:
-                response._end(Broken("What came is no HTTP."))
+                response._end(Broken("The upstream's answer is no HTTP. Check the address and port of the connection."))
             self.is_open = False
             self.transport.abort()
 
@@ -229,7 +250,10 @@ class _HttpConnection(asyncio.Protocol):
         self._head_size += len(name) + len(value)
         if response is None or self._head_size > _MOST_HEADER_BYTES:
             raise ValueError("too much of a head")  # the parser makes its own error of it
-        response.headers[name.lower()] = value
+        name = name.lower()
+        if name in _LISTS and name in response.headers:
+            value = response.headers[name] + b", " + value  # several lines are one list (RFC 9110, section 5.3)
+        response.headers[name] = value
 
     def on_headers_complete(self) -> None:
         response, status = self._response, self._parser.get_status_code()
@@ -255,7 +279,7 @@ class _HttpConnection(asyncio.Protocol):
         self._response = None
         self._is_drained = False
         if self.is_open and self._parser.should_keep_alive():
-            self._pool.keep(self)
+            self._pool.keep(self, kept.idle_seconds(response.headers.get(b"keep-alive", b"").decode("latin-1")))
         else:
             self.close()
 
@@ -289,13 +313,17 @@ class ConnectionPool:
 
         Cancelled, it ends the connection: that is how a call over HTTP is taken back.
         """
-        connection = self._warm() or await self._connect()
-        response = connection.ask(request)
+        while (connection := self._warm()) is not None:
+            response = connection.ask(request)
+            with suppress(_Untaken):
+                await response.head()
+                return response
+        response = (await self._connect()).ask(request)
         await response.head()
         return response
 
-    def keep(self, connection: _HttpConnection) -> None:
-        connection.free_since = asyncio.get_running_loop().time()
+    def keep(self, connection: _HttpConnection, seconds: float) -> None:
+        connection.free_until = asyncio.get_running_loop().time() + seconds
         self._free.append(connection)
 
     def forget(self, connection: _HttpConnection) -> None:
@@ -314,7 +342,7 @@ class ConnectionPool:
         now = asyncio.get_running_loop().time()
         while self._free:
             connection = self._free.pop()
-            if connection.is_open and now - connection.free_since < _IDLE_SECONDS and connection.is_silent():
+            if connection.is_open and now < connection.free_until and connection.is_silent():
                 return connection
             connection.close()
             self._all.discard(connection)

@@ -72,9 +72,29 @@ function importing(form) {
   });
 }
 
+// Ticks operations by what they do, and counts them.
+function ticking(form) {
+  const bar = form.querySelector("[data-ticking]");
+  const said = bar.querySelector("[role=status]");
+  const boxes = [...form.querySelectorAll("[name=operation]:enabled")];
+  const count = () => {
+    said.textContent = said.dataset.words.replace("{count}", boxes.filter((box) => box.checked).length);
+  };
+  bar.hidden = false;
+  bar.addEventListener("click", (event) => {
+    const chosen = event.target.dataset.tick;
+    if (!chosen) return;
+    for (const box of boxes) box.checked = chosen === "all" || box.dataset.effects === chosen;
+    count();
+  });
+  form.addEventListener("change", count);
+  count();
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   const first = document.querySelector("form[data-busy]");
   const second = document.querySelector("form[data-importing]");
   if (first) reading(first);
   if (second) importing(second);
+  if (second) ticking(second);
 });

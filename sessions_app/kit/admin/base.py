@@ -1,4 +1,4 @@
-"""What the admin pages of every floor are made of: base classes, confirmations, marks."""
+"""The base of all floors' admin pages: base classes, confirmations, marks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def detail_action(**options: object) -> Callable[[_Method], _Method]:
 
 
 def mark(kind: str, word: object) -> SafeString:
-    """Give a state as icon and word in a colour; `kind` is one of good, bad, wait, edit, warn, off."""
+    """Return a state as icon and word in a colour; `kind` is one of good, bad, wait, edit, warn, off."""
     return format_html(
         '<span class="hub-mark hub-{}"><span class="material-symbols-outlined" aria-hidden="true">{}</span>{}</span>',
         kind,
@@ -83,18 +83,18 @@ def mark(kind: str, word: object) -> SafeString:
 
 
 def is_confirmed(request: HttpRequest) -> bool:
-    """Whether the page that asks before a deed was answered with yes."""
+    """Return whether the page that asks before a deed was answered with yes."""
     return request.method == "POST" and "confirmed" in request.POST
 
 
 def back_of(request: HttpRequest, otherwise: str) -> str:
-    """Give the address of this hub from which a form was sent, as the form says it."""
+    """Return the form's origin within this hub, as the form states it."""
     back = request.POST.get("back", "")
     return back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else otherwise
 
 
 def row_of(page: admin.ModelAdmin[_Row], request: HttpRequest, object_id: str) -> _Row:
-    """Give the row that an address of an admin's page names; raise Http404."""
+    """Return the row that an address of an admin's page names; raise Http404."""
     row = page.get_object(request, object_id)
     if row is None:
         raise Http404
@@ -102,7 +102,7 @@ def row_of(page: admin.ModelAdmin[_Row], request: HttpRequest, object_id: str) -
 
 
 def moment(field: str, words: _StrOrPromise) -> Any:
-    """Give a column, or a read-only field, that shows a time with its zone."""
+    """Return a column, or a read-only field, that shows a time with its zone."""
 
     @admin.display(description=words, ordering=field, empty_value="-")
     def shown(row: object) -> Any:
@@ -127,7 +127,7 @@ class HubAdmin(SearchedAdmin):
     list_filter_submit = True
     formfield_overrides = {JSONText: {"form_class": JSONFormField, "widget": JSONEditor}}
     page_context: ClassVar[dict[str, Any]] = {}
-    """What every row's page tells its templates."""
+    """Added to the context of every row's page."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[ChangeList]:
         return HubList
@@ -136,7 +136,7 @@ class HubAdmin(SearchedAdmin):
         return super().get_actions_detail(request, unquote(object_id))  # type: ignore[misc, unused-ignore]
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Give the list of an address. Raises IncorrectLookupParameters where it asks for what is not."""
+        """Return the list of an address. Raises IncorrectLookupParameters for unknown parameters."""
         if holds_nul(request.GET):  # which is no text for a database
             raise IncorrectLookupParameters
         return super().get_changelist_instance(request)
@@ -178,7 +178,7 @@ class HubAdmin(SearchedAdmin):
         return answer
 
     def _list_view(self, request: HttpRequest, context: dict[str, object]) -> HttpResponse | None:
-        """Show the list; what its address asks for in vain is left out, and said."""
+        """Show the list; unknown parameters are ignored with a message."""
         refused: DisallowedModelAdminLookup | None = None
         answer = None
         try:
@@ -192,19 +192,21 @@ class HubAdmin(SearchedAdmin):
             return answer
         query = request.GET.copy()
         for name in without_meaning(request, self.get_changelist_instance):
-            said = _("Left out: %(name)s=%(value)s. This list has no such filter, or the filter takes no such value.")
+            said = _(
+                "Ignored: %(name)s=%(value)s. This list has no such filter, or the filter doesn't accept this value."
+            )
             messages.warning(request, said % {"name": clipped(name, 60), "value": clipped(query[name], 60)})
             del query[name]
         if query == request.GET:  # each has a meaning alone
             query.clear()
-            messages.warning(request, _("These filters do not go together, so all are left out."))
+            messages.warning(request, _("These filters can't be combined, so all of them were ignored."))
         return redirect(f"{request.path}?{query.urlencode(safe=',')}")
 
     def _get_obj_does_not_exist_redirect(
         self, request: HttpRequest, opts: Options[Model], object_id: str
     ) -> HttpResponse:
         # Django's own leads to the start page, away from the list and the filters that the operator came from.
-        said = _("There is no %(name)s %(key)s: it was never made, or is gone.")
+        said = _("%(name)s %(key)s doesn't exist: it was never created, or was removed.")
         messages.warning(request, said % {"name": opts.verbose_name, "key": clipped(unquote(object_id), 60)})
         filters = request.GET.get("_changelist_filters", "")
         return redirect(reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist") + (filters and f"?{filters}"))
@@ -220,7 +222,7 @@ class HubAdmin(SearchedAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def beside(self, request: HttpRequest, row: Any) -> dict[str, object]:
-        """Give what the templates of a row's page show beside its fields."""
+        """Return the context of a row's page beside its fields."""
         return {}
 
     def confirmation(
@@ -242,12 +244,12 @@ class HubAdmin(SearchedAdmin):
         template: str = "admin/hub/confirm.html",
         more: Mapping[str, object] | None = None,
     ) -> TemplateResponse | None:
-        """Give the page that asks before the deed, or None once the operator has confirmed it.
+        """Return the page that asks before the deed, or None once the operator has confirmed it.
 
-        `items` are pairs of name and remark. `typed` is a word that must be written by hand. `reason` asks for
-        the reason of the change; it then stands in `request.POST["reason"]`. `hidden` is posted again. `form` asks
-        for more, bound where `is_confirmed(request)`; None is given only if it is valid. `template` shows the items in
-        another way, of what stands in `more`.
+        `items` are pairs of name and remark. `typed` is a word that must be written by hand. `reason` asks for the
+        reason of the change; it then stands in `request.POST["reason"]`. `hidden` is posted again. `form` asks for
+        more, bound where `is_confirmed(request)`; None is given only if it is valid. `template` shows the items in
+        another way, from `more`.
         """
         confirmed = is_confirmed(request)
         wrong = confirmed and bool(typed) and request.POST.get("typed", "").strip() != typed
@@ -292,9 +294,9 @@ class HubAdmin(SearchedAdmin):
         remarks: Callable[[list[Any]], Mapping[Any, str]] = lambda rows: {},
         **more: Any,
     ) -> TemplateResponse | None:
-        """Give the page that asks before an action on selected rows, or None once the operator has confirmed it.
+        """Return the page that asks before an action on selected rows, or None once the operator has confirmed it.
 
-        `touched` are the rows that the action would change; `untouched` says of how many others that it would not.
+        `touched` are the rows to change; `untouched` describes the number of others.
         """
         names, count = names_and_count(queryset if touched is None else touched, remarks=remarks)
         others = 0 if touched is None else queryset.count() - count
@@ -315,13 +317,13 @@ class HubAdmin(SearchedAdmin):
     def outcomes_page(
         self, request: HttpRequest, *, title: str, rows: Sequence[tuple[str, SafeString, str]], back: str
     ) -> TemplateResponse:
-        """Give the page that says what became of each row of a selection: name, mark, remark."""
+        """Return the page with the outcome of each row of a selection: name, mark, remark."""
         context = {"opts": self.opts, "title": title, "rows": rows, "back": back}
         return TemplateResponse(request, "admin/hub/outcome.html", {**self.admin_site.each_context(request), **context})
 
 
 class ReadOnlyAdmin(HubAdmin):
-    """Shows what the hub records; nothing is added, changed or deleted here."""
+    """Shows the hub's records; they cannot be added, changed or deleted here."""
 
     compressed_fields = True
     page_context: ClassVar[dict[str, Any]] = {"show_history": False}
@@ -353,11 +355,11 @@ class UncountedAdmin(ReadOnlyAdmin):
     list_max_show_all = 0
     sortable_by = ()
     keyset: type[Keyset[Any]] = Keyset
-    """Reads the pages; what bounds them."""
+    """Reads the pages, within bounds."""
     is_windowed = False
     """Whether some query of the list has no index."""
     window = 5000
-    """So many rows a page looks through for what no index finds."""
+    """Number of rows that a page searches without an index."""
     indexed: tuple[str, ...] = ()
     """Fields, beside that of the order, by which an index finds rows in the order of the list."""
 
@@ -368,7 +370,7 @@ class UncountedAdmin(ReadOnlyAdmin):
 def names_and_count(
     queryset: QuerySet[Model], most: int = 50, remarks: Callable[[list[Any]], Mapping[Any, str]] = lambda rows: {}
 ) -> tuple[list[tuple[str, str]], int]:
-    """Give the first names of a selection, each with what `remarks` says of it by key, and the count of all."""
+    """Return the first names of a selection, each with its remark from `remarks`, and the count of all."""
     count = queryset.count()
     rows = list(queryset[:most])
     said = remarks(rows)

@@ -1,4 +1,4 @@
-"""What the lists of the admin are made of: which rows a page shows, of tables that are never counted.
+"""The base of the admin's lists: the rows of a page, for tables that are never counted.
 
 `admin_base` puts pages together from it.
 """
@@ -34,7 +34,7 @@ POSITION = ("p", BEFORE, AFTER)
 
 class HubList(_List):
     chips: Sequence[object] = ()
-    """What narrows the list, each with a link that takes it out (see search_line)."""
+    """The active filters, each with a link that removes it (see search_line)."""
 
     def get_filters_params(self, params: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
         kept = super().get_filters_params(params)
@@ -47,7 +47,7 @@ def holds_nul(query: QueryDict) -> bool:
 
 
 def without_meaning(request: HttpRequest, listed: Callable[[HttpRequest], ChangeList]) -> Iterator[str]:
-    """Give the parameters of an address with which a list cannot be made, each tried alone; of many the first."""
+    """Return the parameters of an address with which a list cannot be made, each tried alone; of many the first."""
     for number, name in enumerate(request.GET):
         alone = copy(request)
         alone.GET = QueryDict(urlencode({name: request.GET.getlist(name)}, doseq=True))

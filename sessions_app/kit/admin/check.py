@@ -22,7 +22,7 @@ class CheckedForm(_Pages):
     """Adds `…/check/`, which `check.js` asks after each pause in writing."""
 
     checked_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields whose errors are told at once; the others may be half filled in."""
+    """Fields whose errors are shown at once; the others may be incomplete."""
 
     class Media:
         js = ["mcphub/check.js"]
@@ -49,7 +49,7 @@ class CheckedForm(_Pages):
         return JsonResponse({"errors": told, "preview": self.preview_of(form.instance if is_valid else None)})
 
     def preview_of(self, row: Any) -> SafeString | str:
-        """Give the HTML, made by `previewed`, of what saving would lead to; None: the row does not hold."""
+        """Return the HTML, made by `previewed`, of the effect of saving; None: the row is invalid."""
         return ""
 
 

@@ -19,7 +19,7 @@ _KEPT_SECONDS = 365 * 86_400
 
 
 def keep(request: HttpRequest) -> HttpResponse | None:
-    """Keep what the address asks for, and lead back to the list; None where the address asks for nothing."""
+    """Store the density in the address, and redirect to the list; None without one."""
     if request.method != "GET" or NAME not in request.GET:
         return None
     query = request.GET.copy()
@@ -38,7 +38,7 @@ def keep(request: HttpRequest) -> HttpResponse | None:
 
 
 def shown(request: HttpRequest) -> dict[str, object]:
-    """Give what the templates of a list show of it."""
+    """Return the context of a list's density."""
     current = request.COOKIES.get(settings.HUB_DENSITY_COOKIE_NAME)
     current = current if current in _WORDS else COMFORTABLE
     choices = []

@@ -34,7 +34,7 @@ class FieldDifference:
 
 
 def difference(left: dict[str, object], right: dict[str, object]) -> list[FieldDifference]:
-    """Give the fields that differ, in the order of the definition, each as rows of two columns."""
+    """Return the fields that differ, in the order of the definition, each as rows of two columns."""
     fields = list(left) + [field for field in right if field not in left]
     return [
         FieldDifference(field, list(_rows(_lines(left.get(field)), _lines(right.get(field)))))
@@ -44,7 +44,7 @@ def difference(left: dict[str, object], right: dict[str, object]) -> list[FieldD
 
 
 def list_order(value: object) -> str:
-    """Give the text of a value, in which the order of names counts."""
+    """Return the text of a value, in which the order of names counts."""
     return json.dumps(value, ensure_ascii=True)
 
 

@@ -1,4 +1,4 @@
-"""What a person looked at and has not saved yet, between two pages.
+"""A person's unsaved preview, between two pages.
 
 It waits in a row of Django's sessions of its own: the person's session is read by every page, and names it only.
 """
@@ -20,7 +20,7 @@ _DRAFT: Final = "draft"
 
 
 def keep(request: HttpRequest, name: str, draft: Json) -> None:
-    """Keep a draft under a name, in place of what was kept there, for an hour."""
+    """Store a draft under a name for an hour, replacing the previous one."""
     drop(request, name)
     row = _row(None)
     row[_DRAFT] = draft
@@ -41,7 +41,7 @@ def change(request: HttpRequest, name: str, draft: Json) -> None:
 
 
 def find(request: HttpRequest, name: str) -> Json:
-    """Give what the person kept under a name; None where nothing is there, or no longer."""
+    """Return the person's draft under a name; None without one."""
     key = request.session.get(name)
     return _row(key).get(_DRAFT) if isinstance(key, str) else None
 

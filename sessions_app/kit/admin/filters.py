@@ -30,18 +30,18 @@ else:
 Control = str | type[Any] | tuple[str, type[Any]]
 """An entry of `ModelAdmin.list_filter`."""
 _FINEST = timedelta(microseconds=1)
-"""Between two moments that are told apart."""
+"""The smallest distance of two moments."""
 
 
 @cache
 def controls(declared: tuple[ListFilter, ...]) -> list[Control]:
-    """Give the controls of the filters that the console offers, in the order in which they are declared."""
+    """Return the controls of the filters that the console offers, in the order in which they are declared."""
     return [control(each) for each in declared if each.label is not None]
 
 
 @singledispatch
 def control(declared: ListFilter) -> Control:
-    """Give the control of one filter: Django's own for its column, where nothing is said for its kind.
+    """Return the control of one filter: by default Django's own for its column.
 
     Kinds that a floor declares for itself are registered there.
     """
@@ -49,7 +49,7 @@ def control(declared: ListFilter) -> Control:
 
 
 def made(base: type[Any], declared: ListFilter) -> type[Any]:
-    """Give a control of this class for the declaration."""
+    """Return a control of this class for the declaration."""
     own: dict[str, Any] = {"declared": declared}
     if issubclass(base, admin.SimpleListFilter):
         own |= {"title": declared.label, "parameter_name": declared.console_parameter, "field_path": declared.of}
@@ -57,7 +57,7 @@ def made(base: type[Any], declared: ListFilter) -> type[Any]:
 
 
 class TextControl(_Text):
-    """A box to write in; what is written must match whole."""
+    """A text box; the text must match as a whole."""
 
     declared: ClassVar[ListFilter]
 
@@ -131,9 +131,9 @@ class MomentsControl(_FieldControl, _Moments):
         return (self.declared or During(name=self.field_path)).narrow(queryset, self.bounds())
 
     def bounds(self) -> tuple[datetime | None, datetime | None]:
-        """Give the first moment of the range and the first after it, None where that side is open.
+        """Return the first moment of the range and the first after it, None where that side is open.
 
-        Raises IncorrectLookupParameters for what is no time.
+        Raises IncorrectLookupParameters for an invalid time.
         """
         found: list[datetime | None] = []
         for side, default in (("from", time.min), ("to", time.max)):

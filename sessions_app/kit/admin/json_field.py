@@ -16,7 +16,7 @@ from sessions_app.protocol.json import Json
 
 
 class JSONEditor(forms.Textarea):
-    """A text editor for JSON that keeps what was written; without scripts it is a plain text area."""
+    """A text editor for JSON that keeps its input; without scripts it is a plain text area."""
 
     template_name = "admin/hub/json_editor.html"
 
@@ -47,7 +47,7 @@ class JSONFormField(forms.JSONField):
             return json.loads(value.encode("utf-8", "surrogatepass"))
         except ParseError as error:
             why = str(error).replace("The body", "The text")
-            raise ValidationError(_("Mend the JSON. %(why)s"), code="invalid", params={"why": why}) from error
+            raise ValidationError(_("Correct the JSON. %(why)s"), code="invalid", params={"why": why}) from error
 
     def bound_data(self, data: object, initial: object) -> object:
         return data  # as it was typed; the page shows it again beside the error

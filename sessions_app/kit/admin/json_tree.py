@@ -29,7 +29,7 @@ class _TooLarge(Exception):
 
 
 def json_tree(value: object, name: str, label: str) -> SafeString:
-    """Give the value with its tools; as plain text where it is too large for a tree. `name` is unique on the page."""
+    """Return the value with its tools; as plain text where it is too large for a tree. `name` is unique on the page."""
     text = pretty(value)
     try:
         if len(text) > INLINE_CHARACTERS:
@@ -49,8 +49,8 @@ def json_tree(value: object, name: str, label: str) -> SafeString:
         label,
         _t("Search within"),
         _t("Search within %(name)s") % {"name": label},
-        _t("Fold all"),
-        _t("Unfold all"),
+        _t("Collapse all"),
+        _t("Expand all"),
         name,
         _t("Copy"),
         label,

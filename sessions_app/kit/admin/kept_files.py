@@ -35,7 +35,7 @@ class KeptFile:
 
 
 def keep(request: HttpRequest, place: str, file: UploadedFile[Any]) -> KeptFile | None:
-    """Keep the file in place of what was kept there; None where it is too large for that."""
+    """Store the file, replacing the previous one; None if it is too large."""
     drafts.drop(request, place)
     if (file.size or 0) > MOST_BYTES:
         return None
@@ -49,7 +49,7 @@ def keep(request: HttpRequest, place: str, file: UploadedFile[Any]) -> KeptFile 
 
 
 def find(request: HttpRequest, place: str) -> KeptFile | None:
-    """Give what was kept; None where nothing is there, or no longer."""
+    """Return the stored file; None without one."""
     draft = drafts.find(request, place)
     if draft is None:
         return None

@@ -1,6 +1,7 @@
 """Lists of the console over tables that are never counted: the keyset's pages, as addresses and templates name them.
 
-What no index finds is looked for among so many rows from there on; the page then says how far it got, and leads on.
+Searches without an index cover a number of rows from there on; the page then shows how far it got, with a link to
+continue.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NO_FILTERS = {*POSITION, "e", "all", "_facets", "_popup", "_to_field", COLUMNS}
 
 
 class KeysetPaginator(_Paginator):
-    """What templates ask a paginator, of a list that is never counted; its one page is read already."""
+    """The paginator interface of templates, for a list that is never counted; its one page is read already."""
 
     template_name = "admin/hub/keyset.html"
     count = 2**31
@@ -43,7 +44,7 @@ class KeysetPaginator(_Paginator):
 
     @property
     def told_reached(self) -> str:
-        """Give in words how far the page looked."""
+        """Return in words how far the page looked."""
         value = self.reached[0] if self.reached is not None else None
         if isinstance(value, datetime):
             return timezone.localtime(value).strftime("%Y-%m-%d %H:%M:%S %Z")
@@ -51,7 +52,7 @@ class KeysetPaginator(_Paginator):
 
 
 class KeysetList(HubList):
-    """A list whose length nobody knows, so that the page claims none; leads from its page to those beside it."""
+    """A list of unknown length; links from its page to the neighbouring ones."""
 
     newest = newer = older = further = ""
     """Addresses; `further` leads to the rows that the page did not look at."""
@@ -84,7 +85,7 @@ class KeysetList(HubList):
         return rows
 
     def _is_key(self, searched: str) -> bool:
-        """Whether a row has this key; a number may mean anything."""
+        """Return whether a row has this key; a number may mean anything."""
         if not searched or isinstance(self.model._meta.pk, IntegerField):
             return False
         try:
@@ -93,7 +94,7 @@ class KeysetList(HubList):
             return False
 
     def keyset(self, request: HttpRequest, order: Order[Any]) -> Keyset[Any]:
-        """Give the reader of the list's pages: one with a window, if no index finds all that is asked for."""
+        """Return the reader of the list's pages: one with a window, if no index finds all that is asked for."""
         page, rows = self._page, self.queryset
         if not page.is_windowed:
             return page.keyset(rows, order, self.list_per_page)
@@ -142,13 +143,13 @@ class KeysetList(HubList):
 
 
 def order_of(page: UncountedAdmin) -> Order[Model]:
-    """Give the order of a list: by one column, newest first, and by the key."""
+    """Return the order of a list: by one column, newest first, and by the key."""
     columns = [str(page.ordering[0]), f"-{page.model._meta.pk.name}"]  # type: ignore[index]
     return Order(page.model, tuple(dict.fromkeys(columns)))
 
 
 def place_of(key: Key) -> str:
-    """Give the word by which an address names the place of a key."""
+    """Return the word by which an address names the place of a key."""
     return "~".join(written(key))
 
 

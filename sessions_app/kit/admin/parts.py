@@ -1,4 +1,4 @@
-"""Parts of a list's page: the page asks each of its parts, in their order, and knows of none what it does."""
+"""Parts of a list's page: the page calls each of its parts in order, without knowing their function."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
     from sessions_app.kit.admin.changelist import HubList
 
 Column = str | Callable[..., Any]
-"""Of a list: a name that its page knows, or what draws a row's cell."""
+"""Of a list: a name that its page resolves, or a function that renders a row's cell."""
 
 
 class ListPart:
-    """What a list has beside its rows; `page` is the admin of the list."""
+    """An addition to a list beside its rows; `page` is the admin of the list."""
 
     def urls(self, page: HubAdmin) -> list[URLPattern]:
-        """Give addresses of its own, below that of the list."""
+        """Return addresses of its own, below that of the list."""
         return []
 
     def instead(self, page: HubAdmin, request: HttpRequest) -> HttpResponseBase | None:
-        """Give an answer in place of the list, before any row is read."""
+        """Return an answer in place of the list, before any row is read."""
         return None
 
     def columns(self, page: HubAdmin, request: HttpRequest, usual: list[Column]) -> list[Column]:
-        """Give the columns to show, of those that the parts before it show."""
+        """Return the columns to show, of those that the parts before it show."""
         return usual
 
     def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
-        """Give what the templates of the list show of it."""
+        """Return its context for the list's templates."""
         return {}
 
     def listed(self, page: HubAdmin, request: HttpRequest, shown: HubList) -> HttpResponseBase | None:
-        """See the rows that were read; may change what is shown of them, or give another answer."""
+        """Process the rows that were read; may change their display, or return another response."""
         return None
 
 
 def column(
     words: _StrOrPromise, draw: Callable[[Any], object], *, ordering: str | None = None
 ) -> Callable[[Any, Any], Any]:
-    """Make a column, or a read-only field, of what `draw` gives for a row; a method of an admin class."""
+    """Return a column, or a read-only field, rendered by `draw`; a method of an admin class."""
 
     @admin.display(description=words, ordering=ordering)
     def shown(page: object, row: object) -> object:

@@ -1,7 +1,8 @@
 """Lists that can be sorted by figures which are no columns of their table, such as the calls of the last day.
 
 The keys of all rows that the list finds are read, put into the order of the figure, and the rows of one page are read
-by their keys: as many statements as otherwise, whatever the list holds. The address says the order as for any column.
+by their keys: as many statements as otherwise, whatever the list holds. The address contains the order as for any
+column.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from django.utils.translation import gettext as _t
 from sessions_app.kit.admin.changelist import HubList
 
 Figure = tuple[float, ...]
-"""By which rows are compared: what the column shows, and what decides between equals."""
+"""The sort key of rows: the displayed value, and a tie-breaker."""
 
 MOST_RANKED = 20_000
 """Rows that are sorted by a figure. More are shown in the usual order, with a word about it."""
 
 
 class Figures(Protocol):
-    """An admin page whose columns have figures."""
+    """An admin page with sortable figures."""
 
     figures: Mapping[str, str]
-    """What a column gives as its `ordering` -> the figure's name."""
+    """A column's `ordering` -> the figure's name."""
 
     def ranking(self, figure: str) -> Mapping[int, Figure]:
-        """Give the figure of each row that has one, by key; the others come last in both directions."""
+        """Return the figure of each row that has one, by key; the others come last in both directions."""
 
 
 class RankedList(HubList):
@@ -41,7 +42,7 @@ class RankedList(HubList):
     """The figure by which the rows are sorted, with a minus for the highest first."""
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Model]) -> Any:
-        """Take the figures out of what the database sorts by; the first column decides whether one sorts."""
+        """Remove the figures from the database's ordering; the first column decides about sorting."""
         figures = cast("Figures", self.model_admin).figures
         # Django 6.1 tries the order on the rows, which need the names for that.
         tried = queryset.alias(**{figure: Value(0) for figure in figures})
@@ -57,7 +58,7 @@ class RankedList(HubList):
         if self.rank:
             keys = list(rows.values_list("pk", flat=True)[: MOST_RANKED + 1])
             if len(keys) > MOST_RANKED:
-                said = _t("More than %(most)s rows are not sorted by this column. Narrow the list first.")
+                said = _t("Lists of more than %(most)s rows can't be sorted by this column. Narrow the list first.")
                 messages.warning(request, said % {"most": number_format(MOST_RANKED, force_grouping=True)})
             else:
                 self.queryset = cast("Any", _Ranked(rows, self._sorted(keys)))
@@ -72,7 +73,7 @@ class RankedList(HubList):
 
 
 class _Ranked:
-    """What a list asks of its rows, in an order that no database knows."""
+    """The row source of a list in an order unknown to the database."""
 
     ordered = True
 
@@ -91,5 +92,5 @@ class _Ranked:
         return [found[key] for key in wanted if key in found]
 
     def _clone(self) -> list[Model]:
-        """Give all rows, as the list asks a QuerySet for where they fit on one page."""
+        """Return all rows, as the list asks a QuerySet for where they fit on one page."""
         return self[:]

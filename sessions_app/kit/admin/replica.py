@@ -16,7 +16,9 @@ from sessions_app.kit.admin.base import UncountedAdmin
 
 
 class ReplicaPages(UncountedAdmin):
-    """Reads list and page of a row on the replica, templates included. What is sent is done where it always is."""
+    """Reads list and page of a row on the replica, templates included. Submissions are processed where they always
+    are.
+    """
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> Any:
         return _read(request, lambda more: super(ReplicaPages, self).changelist_view(request, more), extra_context)

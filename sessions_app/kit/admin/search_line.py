@@ -1,4 +1,4 @@
-"""The search of a list in the console: one line of keys and values, what it means as chips, and its completion.
+"""The search of a console list: one line of keys and values, its chips, and its completion.
 
 The page's `filters` are the keys (`kit.lists.searching`), `q` in the address is the whole state. Controls that narrow
 the list too are shown as chips beside.
@@ -43,7 +43,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class OfferedValue:
-    """`text` is what stands in the place of the token that is being written."""
+    """`text` replaces the current token."""
 
     text: str
     words: str
@@ -75,7 +75,7 @@ class SearchLine(ListPart):
         shown.chips = [*_of_search(page, request), *_of_controls(page, request, shown)]
 
     def complete_view(self, page: HubAdmin, request: HttpRequest) -> HttpResponseBase:
-        """Give what may stand where the caret is: keys, or the values of one."""
+        """Return the completions at the caret: keys, or the values of one."""
         if not page.has_view_or_change_permission(request):
             raise PermissionDenied
         text = request.GET.get("text", "")[: searching.LONGEST].replace("\0", "")
@@ -84,7 +84,7 @@ class SearchLine(ListPart):
 
 
 def offered(text: str, declared: tuple[ListFilter, ...]) -> list[OfferedValue]:
-    """Give what may be written for the token that is begun: `text` is that token up to the caret."""
+    """Return the completions of the current token: `text` is that token up to the caret."""
     sign, rest = ("-", text[1:]) if text.startswith("-") else ("", text)
     key, colon, value = rest.partition(":")
     known = searching.keys(declared)
@@ -118,7 +118,7 @@ def _values(of: ListFilter, begun: str) -> list[tuple[str, str]]:
 
 
 def address_of(page: HubAdmin, request: HttpRequest, text: str, *, without: tuple[str, ...] = ()) -> str:
-    """Give the list with another search, at its first page; `without` are parameters that go."""
+    """Return the list with another search, at its first page; `without` are parameters that go."""
     query = request.GET.copy()
     for name in (*_NOT_OF_A_SEARCH, *without):
         query.pop(name, None)
@@ -135,7 +135,7 @@ def address_with(page: HubAdmin, query: QueryDict, text: str) -> str:
 
 
 def toggled(page: HubAdmin, request: HttpRequest, of: ListFilter, value: str, *, is_excluded: bool = False) -> str:
-    """Give the list with a value of a filter added to its search, or taken out where it is there."""
+    """Return the list with a value of a filter added to its search, or taken out where it is there."""
     search = page.search_of(request)
     here = _holding(search, of, value, is_excluded)
     parameter = (of.console_parameter,)
@@ -151,7 +151,7 @@ def toggled(page: HubAdmin, request: HttpRequest, of: ListFilter, value: str, *,
 
 
 def replaced(page: HubAdmin, request: HttpRequest, of: ListFilter, token: str) -> str:
-    """Give the list with this token in the place of all others of its filter."""
+    """Return the list with this token in the place of all others of its filter."""
     search = page.search_of(request)
     kept = [each for each in search.tokens if _of(page, each) is not of]
     text = " ".join(search.text[each.begin : each.end] for each in kept)
@@ -230,7 +230,7 @@ def _of_controls(page: HubAdmin, request: HttpRequest, shown: HubList) -> Iterat
 
 
 def _words(spec: Any, value: str) -> str:
-    """Give a value of a control as the control calls it. A control of all values that occur has no words for them."""
+    """Return a value of a control as the control calls it. A control of all values that occur has no words for them."""
     choices = getattr(spec, "lookup_choices", None) or getattr(getattr(spec, "field", None), "flatchoices", None) or ()
     pairs = [each for each in choices if isinstance(each, tuple)]
     return str({str(key): words for key, words in pairs}.get(value, value))

@@ -1,4 +1,4 @@
-"""Admin pages whose list is found by keys and values, where `SearchLine` is among their parts."""
+"""Admin pages with lists searched by keys and values, where `SearchLine` is among their parts."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class SearchedAdmin(_Base):
     filters: tuple[ListFilter, ...] = ()
     """Of the list, declared; REST's list may have the same ones."""
     parts: Sequence[ListPart] = ()
-    """Of the list: what it has beside its rows."""
+    """The list's parts beside its rows."""
 
     @property
     def finds_by_keys(self) -> bool:
         return any(isinstance(part, SearchLine) for part in self.parts)
 
     def search_of(self, request: HttpRequest) -> Search:
-        """Give what the address searches for, read by the filters; of a list without keys, its words alone."""
+        """Return the address's search, read by the filters; for a list without keys, its words alone."""
         kept: Search | None = getattr(request, "_hub_search", None)
         if kept is None:
             text = request.GET.get(SEARCH_VAR, "")
@@ -43,7 +43,7 @@ class SearchedAdmin(_Base):
         return kept
 
     def check_search(self, request: HttpRequest, search: Search) -> None:
-        """Add to the problems of a search what this page refuses."""
+        """Add this page's refusals to the problems of a search."""
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -57,5 +57,5 @@ class SearchedAdmin(_Base):
         return self.search_words(request, rows, search.words) if search.words else (rows, False)
 
     def search_words(self, request: HttpRequest, queryset: QuerySet[Any], words: str) -> tuple[QuerySet[Any], bool]:
-        """Give the rows that free words find, and whether a row may be among them twice."""
+        """Return the rows that free words find, and whether a row may be among them twice."""
         return super().get_search_results(request, queryset, words)

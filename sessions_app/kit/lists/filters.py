@@ -1,7 +1,7 @@
 """Filters of a list, declared once: the search, the console's controls and REST's parameters are made from them.
 
-`kit.lists.searching` reads `key:value`, `kit.admin.filters` makes the controls, `kit.rest.filters` the parameters with
-what OpenAPI says of them. What a filter asks of the database stands here, or where it is declared, and nowhere else.
+`kit.lists.searching` reads `key:value`, `kit.admin.filters` makes the controls, `kit.rest.filters` the parameters
+with their OpenAPI descriptions. A filter's query is defined here, or at its declaration, and nowhere else.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Words = str | Promise
 Rows = QuerySet[Any, Any]
 Choices = Sequence[tuple[str, Words]]
 Known = Callable[[str], list[tuple[str, str]]]
-"""Gives for what was written of a value those that may be meant, each with its words; few, and fast."""
+"""Returns, for the text of a value, the possible values with their labels; few, and fast."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ListFilter:
-    """One filter of a list. Its class says what is compared, and what a value is."""
+    """One filter of a list. Its class defines the comparison and the type of values."""
 
     name: str
     """Its parameter over REST."""
@@ -36,23 +36,23 @@ class ListFilter:
     parameter: str = ""
     """Its parameter in addresses of the console; empty: the column's name."""
     help_text: str = ""
-    """What OpenAPI says of it."""
+    """Its OpenAPI description."""
     over_rest: bool = True
     key: str = ""
-    """What the search calls it, in `key:value`; empty: its name."""
+    """Its key in the search, in `key:value`; empty: its name."""
     known: Known | None = None
     """Values that the search offers, where the class does not know them."""
     facet: Words = ""
     """A title, where the values that occur are counted."""
     meant: Callable[[Any], Q] | None = None
-    """What a value finds, where that is not the comparison of the class."""
+    """The condition of a value, if it is not the comparison of the class."""
 
     def narrow(self, rows: Rows, value: object) -> Rows:
-        """Give the rows that the value lets through."""
+        """Return the rows that the value lets through."""
         return rows.filter(self.found_by(value))
 
     def found_by(self, *values: object) -> Q:
-        """Give the condition that a row has one of the values."""
+        """Return the condition that a row has one of the values."""
         if len(values) == 1 or self.meant is not None:
             return reduce(or_, [self.compared(value) if self.meant is None else self.meant(value) for value in values])
         return self.one_of(values)
@@ -119,7 +119,7 @@ class OneOf(ListFilter):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class YesOrNo(ListFilter):
-    """True or false; `yes` and `no` are what the console calls them."""
+    """True or false, shown as `yes` and `no` in the console."""
 
     yes: Words = ""
     no: Words = ""
@@ -148,7 +148,7 @@ class During(ListFilter):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What somebody asks of one filter: that a row has one of the values, or none of them."""
+    """A demand on one filter: that a row has one of the values, or none of them."""
 
     of: ListFilter
     values: tuple[Any, ...]

@@ -1,7 +1,7 @@
-"""Pages of lists whose rows are never counted, for REST and for the console.
+"""Pages of lists with uncounted rows, for REST and for the console.
 
 A page begins beside the key of a row, so that none costs an offset, and rows that arrive meanwhile move no page.
-Subclasses of Keyset bound what one page may read.
+Subclasses of Keyset bound the reads of one page.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Order(Generic[_Row]):
         return rows.order_by(*self.columns)
 
     def beyond(self, rows: QuerySet[_Row], key: Key | None) -> QuerySet[_Row]:
-        """Give the rows that come after `key`; all of them for None."""
+        """Return the rows that come after `key`; all of them for None."""
         return rows if key is None else rows.filter(_beyond(list(zip(self.columns, key, strict=False))))
 
     def key_of(self, row: _Row) -> Key:
         return tuple(getattr(row, name.lstrip("-")) for name in self.columns)
 
     def key_before(self, key: Key) -> Key | None:
-        """Give a key below which the rows at `key` lie; None where its column has no next value."""
+        """Return a key below which the rows at `key` lie; None where its column has no next value."""
         value, step = key[0], 1 if self.columns[0].startswith("-") else -1
         if isinstance(value, int):
             return (min(max(value + step, 0), _MOST),)
@@ -51,7 +51,7 @@ class Order(Generic[_Row]):
             return (value,)
 
     def read(self, words: Sequence[str]) -> Key:
-        """Give the key that an address names; raise ValueError, OverflowError or ValidationError."""
+        """Return the key that an address names; raise ValueError, OverflowError or ValidationError."""
         if not 0 < len(words) <= len(self.columns):
             raise ValueError
         fields = [self.model._meta.get_field(name.lstrip("-")) for name in self.columns[: len(words)]]
@@ -80,7 +80,7 @@ class Keyset(Generic[_Row]):
         self.size = size
 
     def page(self, begin: Key | None = None, end: Key | None = None, *, backwards: bool = False) -> KeysetPage[_Row]:
-        """Give the page of rows that come after `begin`, and before `end` if there is one.
+        """Return the page of rows that come after `begin`, and before `end` if there is one.
 
         Backwards, the page is read against the order, so that it lies directly before `begin`.
         """
@@ -94,17 +94,17 @@ class Keyset(Generic[_Row]):
         return KeysetPage(rows=found[::-1] if backwards else found, onward=onward, back=back, reached=reached)
 
     def _read(self, order: Order[_Row], begin: Key | None, end: Key | None) -> tuple[list[_Row], Key | None]:
-        """Give one row more than the page holds, if there is one, and the key at which reading stopped before."""
+        """Return one row more than the page holds, if there is one, and the key at which reading stopped before."""
         return list(between(self.rows, order, begin, end)[: self.size + 1]), None
 
 
 class WindowedKeyset(Keyset[_Row]):
-    """A page looks among so many rows, for what no index finds."""
+    """A page searches a limited number of rows without an index."""
 
     def __init__(
         self, rows: QuerySet[_Row], order: Order[_Row], size: int, *, among: QuerySet[_Row], window: int
     ) -> None:
-        """`among` are the rows that an index finds of what is asked for."""
+        """`among` are the candidate rows found by an index."""
         super().__init__(rows, order, size)
         self.among, self.most = among, window
 
@@ -122,12 +122,12 @@ class WindowedKeyset(Keyset[_Row]):
 
 
 def between(rows: QuerySet[_Row], order: Order[_Row], begin: Key | None, end: Key | None) -> QuerySet[_Row]:
-    """Give the rows after `begin` and before `end`, in the order."""
+    """Return the rows after `begin` and before `end`, in the order."""
     return order.sorted(order.reversed().beyond(order.beyond(rows, begin), end))
 
 
 def written(key: Key) -> list[str]:
-    """Give the words for a key that `Order.read` reads."""
+    """Return the words for a key that `Order.read` reads."""
     return [
         value.astimezone(UTC).isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
         for value in key
@@ -144,7 +144,7 @@ def _beyond(columns: list[tuple[str, Any]]) -> Q:
 
 
 def _stored(field: Field[Any, Any], word: str) -> Any:
-    """Give the value that a column may hold; raise ValueError, OverflowError or ValidationError."""
+    """Return the value that a column may hold; raise ValueError, OverflowError or ValidationError."""
     value = field.to_python(word)
     if isinstance(value, datetime):
         return value.astimezone(UTC) if timezone.is_aware(value) else timezone.make_aware(value)

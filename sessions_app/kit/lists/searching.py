@@ -34,7 +34,7 @@ _LARGEST = 2**31 - 1
 
 
 class WrongValue(ValueError):
-    """The text is no value of its filter; the message is for who wrote it."""
+    """The text is not a value of its filter; the message is for its author."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class SearchToken:
 
 @dataclass(frozen=True, slots=True)
 class SearchProblem:
-    """What is wrong with a token, and what may stand there."""
+    """The problem of a token, and its accepted values."""
 
     token: SearchToken
     words: str
@@ -58,13 +58,13 @@ class SearchProblem:
 
 @dataclass(slots=True)
 class Search:
-    """What a search asks for. Where it has problems it finds nothing: to leave a part out would find what is not."""
+    """A parsed search. With problems it finds nothing: leaving a part out would return wrong rows."""
 
     text: str
     tokens: list[SearchToken] = field(default_factory=list)
     demands: list[Demand] = field(default_factory=list)
     words: str = ""
-    """What stands outside of tokens."""
+    """The text outside tokens."""
     problems: list[SearchProblem] = field(default_factory=list)
 
     def narrow(self, rows: Rows) -> Rows:
@@ -75,12 +75,12 @@ class Search:
         return rows
 
     def without(self, token: SearchToken) -> str:
-        """Give the search without one of its tokens."""
+        """Return the search without one of its tokens."""
         return " ".join(f"{self.text[: token.begin]} {self.text[token.end :]}".split())
 
 
 def tokens(text: str) -> Iterator[SearchToken]:
-    """Give the tokens and the free words of a search in their order."""
+    """Return the tokens and the free words of a search in their order."""
     for match in _TOKEN.finditer(text[:LONGEST]):
         sign, key, value, word = match.groups()
         if key is None:
@@ -90,7 +90,7 @@ def tokens(text: str) -> Iterator[SearchToken]:
 
 
 def read(text: str, declared: Sequence[ListFilter]) -> Search:
-    """Read a search by the filters of its list; what it does not understand is among its problems."""
+    """Read a search by the filters of its list; unknown parts are among its problems."""
     found = Search(text.strip())
     found.tokens = list(tokens(found.text))
     known, kept = keys(declared), dict[str, list[object]]()
@@ -114,25 +114,25 @@ def read(text: str, declared: Sequence[ListFilter]) -> Search:
     found.demands += [Demand(known[key], tuple(values)) for key, values in kept.items()]
     found.words = " ".join(words)
     if len(found.tokens) > MOST_TOKENS or len(text) > LONGEST:
-        said = _t("A search has at most %(parts)d parts and %(characters)d characters. Take some out.")
+        said = _t("A search has at most %(parts)d parts and %(characters)d characters. Shorten it.")
         too_long = said % {"parts": MOST_TOKENS, "characters": LONGEST}
         found.problems.append(SearchProblem(found.tokens[-1], too_long))
     return found
 
 
 def keys(declared: Sequence[ListFilter]) -> dict[str, ListFilter]:
-    """Give the filters by the keys of a search; a filter is found by its name over REST, too."""
+    """Return the filters by the keys of a search; a filter is found by its name over REST, too."""
     offered = [each for each in declared if type(each) is not ListFilter]
     return {each.name: each for each in offered} | {each.search_key: each for each in offered}
 
 
 def written(key: str, *values: str, is_excluded: bool = False) -> str:
-    """Give the token for these values."""
+    """Return the token for these values."""
     return f"{'-' if is_excluded else ''}{key}:{','.join(map(quoted, values))}"
 
 
 def quoted(value: str) -> str:
-    """Give a value as it is written in a search."""
+    """Return a value as it is written in a search."""
     if value and not re.search(r'[\s,"\\]', value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -140,12 +140,12 @@ def quoted(value: str) -> str:
 
 
 def values_of(of: ListFilter, text: str) -> list[str]:
-    """Give the values that commas separate, without their quotes; raise WrongValue where there is none."""
+    """Return the values that commas separate, without their quotes; raise WrongValue where there is none."""
     found = [_unquoted(each) for each in _VALUE.findall(text)] if takes_commas(of) else [_unquoted(text)]
     if not all(found) or not found:
         raise WrongValue(_t("%(key)s: needs a value. %(how)s") % {"key": of.search_key, "how": how(of)})
     if len(found) > MOST_VALUES:
-        raise WrongValue(_t("%(key)s: takes at most %(most)d values.") % {"key": of.search_key, "most": MOST_VALUES})
+        raise WrongValue(_t("%(key)s: accepts at most %(most)d values.") % {"key": of.search_key, "most": MOST_VALUES})
     return found
 
 
@@ -154,21 +154,21 @@ def takes_commas(of: ListFilter) -> bool:
 
 
 def how(of: ListFilter) -> str:
-    """Say what the values of a filter look like."""
+    """Return the syntax of a filter's values."""
     if isinstance(of, OneOf) and of.offered:
-        return _t("It takes: %(values)s.") % {"values": _named([value for value, _label in of.offered])}
+        return _t("Accepted values: %(values)s.") % {"values": _named([value for value, _label in of.offered])}
     if isinstance(of, YesOrNo):
-        return _t("It takes: %(values)s.") % {"values": "yes, no"}
+        return _t("Accepted values: %(values)s.") % {"values": "yes, no"}
     if isinstance(of, Between):
-        return _t("Write 500, >500, <500 or 100..500.")
+        return _t("Enter 500, >500, <500 or 100..500.")
     if isinstance(of, During):
-        return _t("Write 15m, 24h, 7d, today, 2026-01-31, 2026-01-01..2026-01-31, >2026-01-31T12:00 or <2026-01-31.")
+        return _t("Enter 15m, 24h, 7d, today, 2026-01-31, 2026-01-01..2026-01-31, >2026-01-31T12:00 or <2026-01-31.")
     return ""
 
 
 @singledispatch
 def value_of(of: ListFilter, text: str) -> object:
-    """Give the value that a text means to a filter; raise WrongValue.
+    """Return the value that a text means to a filter; raise WrongValue.
 
     Kinds that a floor declares for itself are registered there.
     """
@@ -200,9 +200,9 @@ def _(of: YesOrNo, text: str) -> object:
 def _(of: WholeNumber, text: str) -> object:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 11 and abs(int(text)) <= _LARGEST):
-        raise WrongValue(_t("%(key)s: takes a whole number.") % {"key": of.search_key})
+        raise WrongValue(_t("%(key)s: enter a whole number.") % {"key": of.search_key})
     if of.least is not None and int(text) < of.least:
-        said = _t("%(key)s: takes a whole number from %(least)d.")
+        said = _t("%(key)s: enter a whole number of at least %(least)d.")
         raise WrongValue(said % {"key": of.search_key, "least": of.least})
     return int(text)
 
@@ -259,7 +259,7 @@ def _(of: During, text: str) -> tuple[datetime | None, datetime | None]:
 
 
 def _moment(text: str, *, is_end: bool) -> datetime | None:
-    """Give the moment that is written, or the begin of its day or minute, or their end; raise ValueError."""
+    """Return the moment that is written, or the begin of its day or minute, or their end; raise ValueError."""
     if not text:
         return None
     if (day := parse_date(text)) is not None:
@@ -276,13 +276,15 @@ def _begin(day: date) -> datetime:
 
 
 def _wrong(of: ListFilter, text: str) -> WrongValue:
-    said = _t("%(key)s: does not take “%(value)s”. %(how)s")
+    said = _t("%(key)s: “%(value)s” isn't accepted. %(how)s")
     return WrongValue((said % {"key": of.search_key, "value": clipped(text, 60), "how": how(of)}).strip())
 
 
 def _unknown(key: str, known: dict[str, ListFilter]) -> str:
     names = sorted({each.search_key for each in known.values()})
-    said = _t("There is no key “%(key)s”. There are: %(keys)s. To find the text itself, put it in double quotes.")
+    said = _t(
+        "Unknown key “%(key)s”. Available keys: %(keys)s. To search for this text itself, put it in double quotes."
+    )
     return said % {"key": clipped(key, 40), "keys": ", ".join(names)}
 
 

@@ -81,19 +81,19 @@ def walk(
 
 
 def newest(rows: QuerySet[Model, _Found], wanted: int, *, seconds: float = SECONDS) -> tuple[list[_Found], int | None]:
-    """Give the newest of `rows`, and the first id that was not looked at where time ran out before all were found."""
+    """Return the newest of `rows`, and the first id that was not looked at where time ran out before all were found."""
     least, most = bounds(rows)
     begin = min(newest_id(rows), most)
     return walk(rows.order_by("-id"), begin, least, wanted, stretch=first_stretch(rows), seconds=seconds)
 
 
 def newest_id(rows: QuerySet[Model, object]) -> int:
-    """Give the end of the sequence: the highest id of all rows of the table, found or not; 0 for an empty one."""
+    """Return the end of the sequence: the highest id of all rows of the table, found or not; 0 for an empty one."""
     return rows.model._default_manager.order_by().aggregate(newest=Max("id"))["newest"] or 0
 
 
 def bounds(rows: QuerySet[Model, object]) -> tuple[int, int]:
-    """Give the ids between which the conditions of the rows leave anything: an empty range where there is nothing.
+    """Return the ids between which the conditions of the rows leave anything: an empty range where there is nothing.
 
     Without them no page would get further.
     """
@@ -111,13 +111,13 @@ def bounds(rows: QuerySet[Model, object]) -> tuple[int, int]:
 
 
 def first_stretch(rows: QuerySet[Model, object]) -> int:
-    """Give how many ids are looked at first: few, where a condition looks into each body (`looks_into_bodies`)."""
+    """Return how many ids are looked at first: few, where a condition looks into each body (`looks_into_bodies`)."""
     looks = any(getattr(condition.lhs, "looks_into_bodies", False) for condition in _conditions(rows.query.where))
     return FIRST_STRETCH_OF_BODIES if looks else FIRST_STRETCH
 
 
 def _conditions(where: WhereNode) -> Iterator[Lookup[Any]]:
-    """Give the conditions all of which each row fulfils."""
+    """Return the conditions all of which each row fulfils."""
     if where.connector != AND or where.negated:
         return
     for child in where.children:
@@ -128,12 +128,12 @@ def _conditions(where: WhereNode) -> Iterator[Lookup[Any]]:
 
 
 class WalkedKeyset(Keyset[_Row]):
-    """Pages along `id`; where there are filters, a page holds what its time was enough for."""
+    """Pages along `id`; with filters, a page holds the matches found within its time."""
 
     stretch: int | None = None
     seconds = SECONDS
     looked_at: int | None = None
-    """Rows that were looked through for the page, and in how much time; None where the page took what it shows."""
+    """Rows examined for the page, and the time; None if every row read is shown."""
     took_ms = 0
 
     def _read(self, order: Order[_Row], begin: Key | None, end: Key | None) -> tuple[list[_Row], Key | None]:

@@ -3,7 +3,7 @@
 {"error": {"code": …, "message": what is wrong and the next step, "details": {…}, "retryable": bool},
  "type": "about:blank", "title": the status in words, "status": …, "detail": the message once more}
 
-The second half is a problem of RFC 9457, whose `error` is a member of its own; `detail` is where clients of DRF look.
+The second half is a problem of RFC 9457, with `error` as an extension member; clients of DRF read `detail`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CODES = (
 """Every code that REST answers with."""
 PROBLEM = "application/problem+json"
 NO_TYPE = "about:blank"
-"""RFC 9457, 4.2.1: the title is the status in words. `error.code` says which of those of one status it is."""
+"""RFC 9457, 4.2.1: the title is the status in words. `error.code` distinguishes errors of one status."""
 MOST_NAMED = 20
 """Fields that one refusal names; of the others it gives the number."""
 _LONGEST_NAME = 100
@@ -62,7 +62,7 @@ _CONFLICT_SENTENCE = (
     "The request keeps to the schema and cannot be done as things stand. `details.fields` says what stands against it."
 )
 _STANDS_AGAINST = frozenset({"unique", "does_not_exist"})
-"""DRF's codes for what other rows, and not the schema, have to say."""
+"""DRF's codes for conflicts with other rows rather than the schema."""
 _UNREADABLE = "The database does not answer now. Try again; /ready says how the hub is."
 
 
@@ -98,7 +98,7 @@ class _Raised:
 def problem(
     status: int, code: str, message: str, details: dict[str, Any], retryable: bool, **more: object
 ) -> dict[str, Any]:
-    """Give the body of an error: a problem of RFC 9457 with an `error` of the hub's own, `more` within it."""
+    """Return the body of an error: a problem of RFC 9457 with an `error` of the hub's own, `more` within it."""
     error = {"code": code, "message": message, "details": details, "retryable": retryable, **more}
     title = HTTPStatus(status).phrase
     return {"error": error, "type": NO_TYPE, "title": title, "status": status, "detail": message}
@@ -116,7 +116,7 @@ def render_exception(exc: Exception, context: dict[str, object]) -> Response:
 
 
 def render_outside(exc: Exception) -> JsonResponse:
-    """Answer what fails before a view is reached, such as a Host header that is not the hub's."""
+    """Answer requests that fail before a view is reached, such as one with a foreign Host header."""
     told = _tell(exc, {})
     return JsonResponse(told.body(), status=told.status, headers=dict(told.headers), content_type=PROBLEM)
 
@@ -195,7 +195,7 @@ def _missing(context: dict[str, object]) -> _Raised:
 
 
 def refused_members(problems: Iterable[tuple[str, str]]) -> drf.ValidationError:
-    """Give the refusal of members {name, what is wrong with it}, of which a body may have hundreds of thousands."""
+    """Return the refusal of members {name, its problem}, of which a body may have hundreds of thousands."""
     found = iter(problems)
     named: dict[str, Any] = {name[:_LONGEST_NAME]: [words] for name, words in islice(found, MOST_NAMED)}
     if rest := sum(1 for _ in found):
@@ -230,7 +230,7 @@ def _model_fields(exc: ModelInvalid) -> dict[str, list[str]]:
 
 
 def _leaves(codes: Any) -> Iterator[str]:
-    """Give DRF's codes of a refusal, however they are nested."""
+    """Return DRF's codes of a refusal, however they are nested."""
     if codes is None or isinstance(codes, str):
         yield codes or ""
     else:
@@ -239,7 +239,7 @@ def _leaves(codes: Any) -> Iterator[str]:
 
 
 def _flat(detail: object, path: str = "") -> dict[str, list[str]]:
-    """Give DRF's nested messages by dotted path; `*` is the whole body."""
+    """Return DRF's nested messages by dotted path; `*` is the whole body."""
     if isinstance(detail, dict):
         found: dict[str, list[str]] = {}
         for name, inner in detail.items():

@@ -1,6 +1,7 @@
 """Examples in the OpenAPI document: members that a person wrote, and the rest by the schema of the serializer.
 
-An example made from the schema follows it when a serializer changes. What nothing is written for is told by a test.
+An example made from the schema follows it when a serializer changes. A test reports components without a written
+example.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _KINDS: Mapping[str, type] = {"string": str, "integer": int, "number": float, "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What people wrote."""
+    """Handwritten examples."""
 
     requests: Mapping[str, Json]
-    """Whole bodies of requests by component: which members go together no schema says."""
+    """Whole bodies of requests by component: no schema defines which members go together."""
     components: Mapping[str, Mapping[str, Json]]
     """Members of responses by component."""
     members: Mapping[str, Json]
@@ -34,7 +35,7 @@ class Written:
 
 
 def add_examples(document: dict[str, Json], written: Written) -> None:
-    """Give every operation an example of its path, of its request and of its success."""
+    """Add to every operation an example of its path, of its request and of its success."""
     maker = _Maker(document["components"]["schemas"], written)
     for operation in operations(document):
         own = written.operations.get(operation["operationId"], {})
@@ -51,7 +52,7 @@ def operations(document: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
 
 
 def contents(operation: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Give the bodies of an operation's request and of its success with their media types."""
+    """Return the bodies of an operation's request and of its success with their media types."""
     yield from operation.get("requestBody", {}).get("content", {}).items()
     for status, response in operation["responses"].items():
         if status.startswith("2"):
@@ -64,7 +65,7 @@ class _Maker:
     written: Written
 
     def value(self, shape: Mapping[str, Json], component: str = "") -> Json:
-        """Give what keeps to the schema: of an object all members, of a list one, of what may be absent null."""
+        """Return a value that fits the schema: all members of an object, one item of a list, null for optional ones."""
         if "$ref" in shape:
             return self._of_component(shape["$ref"].removeprefix(_COMPONENTS))
         for words in ("allOf", "oneOf", "anyOf"):

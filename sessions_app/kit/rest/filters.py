@@ -1,6 +1,6 @@
 """REST's query parameters for the filters of a list, made from their declarations (`kit.lists.filters`).
 
-What is not declared is refused: a filter that is ignored shows rows that were not asked for.
+Undeclared parameters are refused: an ignored filter would return unwanted rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sessions_app.kit.rest.lists import KeysetPagination
 from sessions_app.protocol.errors import InvalidParams
 
 LARGEST_INTEGER = 2**31 - 1
-"""What an integer column of PostgreSQL holds."""
+"""The maximum of PostgreSQL's integer column."""
 MOST_VALUES = 50
 """Of one parameter."""
 _NOT = "not_"
@@ -76,7 +76,7 @@ class IntegerParameter(filters.Filter):  # type: ignore[misc]
 
 
 class _SeveralField(forms.Field):
-    """What a parameter holds that may be given several times: a list of texts, each not blank."""
+    """The value of a repeatable parameter: a list of texts, each not blank."""
 
     widget = forms.MultipleHiddenInput
 
@@ -113,7 +113,7 @@ class SeveralParameter(filters.Filter):  # type: ignore[misc]
 
 @singledispatch
 def parameters(declared: ListFilter) -> dict[str, filters.Filter]:
-    """Give the parameters of one filter by name; kinds that a floor declares for itself are registered there."""
+    """Return the parameters of one filter by name; kinds that a floor declares for itself are registered there."""
     raise TypeError(f"No parameter is known for {type(declared).__name__}.")
 
 
@@ -128,7 +128,7 @@ def _(declared: OneOf) -> dict[str, filters.Filter]:
 
 
 def _several(declared: ListFilter, **options: Any) -> dict[str, filters.Filter]:
-    """Give the parameter, and the one that takes out what has a value."""
+    """Return the parameter, and the one that excludes values."""
     without = _described(declared) | {"help_text": f"Rows with none of these; see `{declared.name}`."}
     return {
         declared.name: SeveralParameter(**options, **_described(declared)),
@@ -186,7 +186,7 @@ class FilterSet(filters.FilterSet):  # type: ignore[misc]
         return queryset
 
     def demands(self) -> list[Demand]:
-        """Give what the request asks of each filter."""
+        """Return the request's demands on each filter."""
         return [found for each in self.declared if each.over_rest for found in self._demands(each)]
 
     def _demands(self, declared: ListFilter) -> Iterator[Demand]:
@@ -201,7 +201,7 @@ class FilterSet(filters.FilterSet):  # type: ignore[misc]
 
 @cache
 def filter_set(model: type[Model], declared: Sequence[ListFilter]) -> type[FilterSet]:
-    """Give the filter set of a list that declares its filters and needs no more of them."""
+    """Return the filter set of a list that declares its filters and needs no more of them."""
     meta = type("Meta", (), {"model": model, "fields": []})
     return type(f"{model.__name__}Filters", (FilterSet,), {"declared": declared, "Meta": meta})
 
@@ -228,7 +228,7 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         return rows
 
     def get_filterset(self, request: Request, queryset: QuerySet[Model], view: object) -> Any:
-        """Refuse what the view does not know. A view names in `parameters` those that are no filters."""
+        """Refuse unknown parameters. A view names in `parameters` those that are no filters."""
         filterset = self.get_filterset_class(view, queryset)
         pages = KeysetPagination.PARAMETERS if getattr(view, "paginator", None) else ()
         own = getattr(view, "parameters", ())
@@ -238,7 +238,7 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         return super().get_filterset(request, queryset, view)
 
     def valid_filterset(self, request: Request, queryset: QuerySet[Model], view: object) -> Any:
-        """Give the view's filter set, or raise ValidationError; for views that need more of it than its rows."""
+        """Return the view's filter set, or raise ValidationError; for views that need more of it than its rows."""
         filterset = self.get_filterset(request, queryset, view)
         if not filterset.is_valid():
             raise translate_validation(filterset.errors)

@@ -22,7 +22,7 @@ from sessions_app.protocol.json import Json
 
 
 class KeysetPagination(BasePagination):
-    """Pages along the view's `ordering`, whose last column is unique.
+    """Pages along the view's `ordering`, which ends in a unique column.
 
     A cursor names the row where a page begins, so rows that arrive meanwhile neither repeat nor hide others,
     and nothing is counted.
@@ -32,7 +32,7 @@ class KeysetPagination(BasePagination):
     DEFAULT_LIMIT = 50
     HIGHEST_LIMIT = 500
     keyset: type[Keyset[Any]] = Keyset
-    """Reads the pages; what bounds them."""
+    """Reads the pages, within bounds."""
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self._request = request
@@ -91,7 +91,7 @@ WALKED = (
     "A search that would take long ends early: a page may hold fewer rows than `limit`, or none. Where `next` is not "
     "null, follow it: there may be more."
 )
-"""What OpenAPI says of a list whose pages `WalkedPagination` reads."""
+"""The OpenAPI description of a list paged by `WalkedPagination`."""
 
 
 class WalkedPagination(KeysetPagination):
@@ -99,7 +99,7 @@ class WalkedPagination(KeysetPagination):
 
 
 def limit_of(request: Request, default: int, highest: int) -> int:
-    """Give the request's `limit`, from 1 to `highest`, or raise ValidationError."""
+    """Return the request's `limit`, from 1 to `highest`, or raise ValidationError."""
     word = request.query_params.get("limit", str(default))
     if word.isascii() and word.isdecimal() and len(word) < 10 and 1 <= int(word) <= highest:
         return int(word)
@@ -107,7 +107,7 @@ def limit_of(request: Request, default: int, highest: int) -> int:
 
 
 def _cursor(request: Request, order: Order[Any]) -> tuple[bool, Key | None]:
-    """Give whether the page is read backwards, and the key beside which it begins; raise NoSuchPage."""
+    """Return whether the page is read backwards, and the key beside which it begins; raise NoSuchPage."""
     word = request.query_params.get("cursor")
     if word is None:
         return False, None

@@ -13,14 +13,14 @@ from rest_framework.views import APIView
 from sessions_app.kit import replica
 
 AS_OF = "X-Audit-As-Of"
-"""Header of an answer that was read on the replica: the moment up to which it has what was written, ISO 8601."""
+"""Header of a response read on the replica: the moment up to which it is current, ISO 8601."""
 
 
 class ReplicaReads(APIView):
-    """Who may read is judged on the hub's database; what is read comes from the replica."""
+    """Permissions are checked on the hub's database; rows come from the replica."""
 
     live_actions: frozenset[str] = frozenset()
-    """What follows calls as they are recorded, so reads where they are."""
+    """Actions that follow calls live, and so read the hub's database."""
     _reading: contextlib.ExitStack | None = None
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""What OpenAPI says of REST beyond its rows: keys, and the errors that every operation may answer."""
+"""The OpenAPI description beyond rows: keys, and the errors of every operation."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _ON_BODIES = {"413", "415"}
 
 
 def event_shape(name: str, data: Mapping[str, Json], *, has_id: bool = False) -> dict[str, object]:
-    """Give the schema of a server-sent event whose data is JSON.
+    """Return the schema of a server-sent event with JSON data.
 
-    OpenAPI 3.1 does not say what a schema of `text/event-stream` speaks of. Tools take it for one event, an object of
-    its fields, as OpenAPI 3.2's `itemSchema` has it.
+    OpenAPI 3.1 does not define the subject of a schema for `text/event-stream`. Tools take it for one event, an
+    object of its fields, as OpenAPI 3.2's `itemSchema` has it.
     """
     members: dict[str, Any] = {
         "event": {"const": name},
@@ -47,7 +47,7 @@ def event_shape(name: str, data: Mapping[str, Json], *, has_id: bool = False) ->
 
 
 class ErrorDetailSerializer(serializers.Serializer[Any]):
-    """What went wrong."""
+    """The problem."""
 
     code = serializers.ChoiceField(choices=[(code, code) for code in CODES], help_text="The internal code.")
     message = serializers.CharField(help_text="What is wrong, and the next step.")
@@ -66,7 +66,7 @@ class ErrorSerializer(serializers.Serializer[Any]):
 
 
 class HeldBackSerializer(serializers.Serializer[Any]):
-    """What of a request waits for a second person."""
+    """The part of a request that waits for a second person."""
 
     detail = serializers.CharField(help_text="What became of the request, in words.")
     waiting_change = serializers.IntegerField(help_text="See GET /api/waiting-changes/{id}/.")
@@ -124,7 +124,7 @@ class KeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call
 
 
 def close_requests(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, object]:
-    """Say that bodies take no members beside the declared ones; a postprocessing hook."""
+    """Declare that bodies have no other members; a postprocessing hook."""
     for name, component in result["components"]["schemas"].items():
         if name.endswith("Request"):
             component["additionalProperties"] = False
@@ -132,7 +132,7 @@ def close_requests(result: dict[str, Json], generator: object, request: object, 
 
 
 def fill_parameters(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, object]:
-    """Say that a query parameter which is given has a value, and no NUL; a postprocessing hook."""
+    """Declare that a query parameter, if present, has a value without NUL; a postprocessing hook."""
     for item in result["paths"].values():
         for operation in item.values():
             for parameter in operation.get("parameters", ()):
@@ -156,7 +156,7 @@ _JSON: dict[str, Any] = {
 
 
 def bound_bodies(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, object]:
-    """Say what the decoder and the fields take of any JSON and of texts; a postprocessing hook, after all others."""
+    """Declare the limits of decoder and fields on any JSON and on texts; a postprocessing hook, after all others."""
     schemas = result["components"]["schemas"]
     for name, component in schemas.items():
         if name.endswith("Request"):

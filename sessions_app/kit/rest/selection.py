@@ -12,7 +12,7 @@ NAME = "fields"
 
 
 def parameter(known: list[str]) -> OpenApiParameter:
-    """Say in the schema what may be selected of `known`."""
+    """Describe the selectable members of `known` in the schema."""
     one = f"({'|'.join(known)})"
     return OpenApiParameter(
         NAME,
@@ -22,7 +22,7 @@ def parameter(known: list[str]) -> OpenApiParameter:
 
 
 def chosen(request: Request, known: list[str]) -> list[str]:
-    """Give the members that the request names, in the order of `known`; all where it names none.
+    """Return the members that the request names, in the order of `known`; all where it names none.
 
     Raises ValidationError for a name that is not known.
     """
@@ -38,7 +38,7 @@ def chosen(request: Request, known: list[str]) -> list[str]:
 
 
 class Selectable:
-    """A serializer whose context may hold `fields`: the members to answer."""
+    """A serializer with an optional context `fields`: the members to return."""
 
     context: dict[str, Any]
     may_leave_out = True

@@ -1,4 +1,4 @@
-"""What REST answers when something was tried out: its steps, in order."""
+"""REST's answer to a test: its steps, in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TriedStep(Protocol):
 
 
 class TriedStepSerializer(serializers.Serializer[Any]):
-    """One step of what was tried."""
+    """One step of a test."""
 
     kind = serializers.CharField(help_text="What was tried.")
     is_good = serializers.BooleanField(help_text="Whether it went well.")
@@ -27,7 +27,7 @@ class TriedStepSerializer(serializers.Serializer[Any]):
 
 
 class TriedSerializer(serializers.Serializer[Any]):
-    """What was tried, step by step."""
+    """A test, step by step."""
 
     is_good = serializers.BooleanField(help_text="Whether each step went well.")
     steps = TriedStepSerializer(many=True)

@@ -32,7 +32,7 @@ class JSONParser(BaseParser):
 
 
 class JSONRenderer(BaseRenderer):
-    """Writes what the audit stored, lone surrogates included, which the stock renderer cannot encode."""
+    """Writes stored values including lone surrogates, which the stock renderer cannot encode."""
 
     media_type = "application/json"
     format = "json"
@@ -45,7 +45,7 @@ class JSONRenderer(BaseRenderer):
 
 
 class AnyAccept(BaseContentNegotiation):
-    """For answers that are a stream: whatever Accept says, errors are JSON."""
+    """For streaming responses: whatever Accept contains, errors are JSON."""
 
     def select_parser(self, request: object, parsers: Any) -> Any:
         return parsers[0]

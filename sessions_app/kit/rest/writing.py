@@ -110,7 +110,7 @@ class Named(serializers.SlugRelatedField[Any]):
 
 
 class AskedSerializer(serializers.Serializer[Any]):
-    """What a request asks for that is no row. Members that are unknown are refused rather than ignored."""
+    """A request's input that is not a row. Members that are unknown are refused rather than ignored."""
 
     def to_internal_value(self, data: object) -> Any:
         if isinstance(data, Mapping) and (unknown := data.keys() - self.fields.keys()):
@@ -137,10 +137,10 @@ class HoldsBack(Protocol):
     """A row of which some edits wait for a second person."""
 
     def admitted_links(self, links: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Give which links may be set now."""
+        """Return which links may be set now."""
 
     def waiting_answer(self) -> Mapping[str, Any] | None:
-        """Give what is answered where the last save held something back."""
+        """Return the answer if the last save held something back."""
 
 
 class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
@@ -200,7 +200,7 @@ class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
 
 
 class RowViewSet(viewsets.GenericViewSet[_Model], Generic[_Model]):
-    """Rows of one model. OPTIONS is not served: the schema tells more."""
+    """Rows of one model. OPTIONS is not served: the schema has more detail."""
 
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
 
@@ -228,7 +228,7 @@ class WritingViewSet(
         return self._written
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Answer 202 where a part of what was written waits for a second person."""
+        """Answer 202 if part of the change waits for a second person."""
         written = getattr(self, "_written", None)
         row = written.instance if isinstance(written, serializers.BaseSerializer) else None
         if response.status_code in (200, 201) and isinstance(row, HoldsBack) and (waiting := row.waiting_answer()):
@@ -237,7 +237,8 @@ class WritingViewSet(
 
 
 def attribute(row: Any, request: Request, reason: str) -> tuple[Any, str]:
-    """Tell the row's history who changes it and why; give the author (None for a key) and the reason.
+    """Attribute a change to its author and reason in the row's history; return the author (None for a key) and the
+    reason.
 
     A key is no user of the database, so its name leads the reason.
     """
@@ -250,7 +251,7 @@ def attribute(row: Any, request: Request, reason: str) -> tuple[Any, str]:
 
 
 class ReasonedSerializer(RowSerializer[Any]):
-    """A row whose edit may have a reason, which its history keeps."""
+    """A row whose edit may have a reason, stored in its history."""
 
     reason = StrictText(
         write_only=True, required=False, allow_blank=True, max_length=100, help_text="Why. Kept with the history."

@@ -51,7 +51,7 @@ class Call:
         return self.ctx.session.check_client_capability(_CAPABILITIES[method])
 
     async def ask(self, **requests: Request) -> dict[str, Any]:
-        """Give the client's answers by key, as results of their kind."""
+        """Return the client's answers by key, as results of their kind."""
         if not self.is_modern:
             return {key: await self._ask_now(request) for key, request in requests.items()}
         found = {}

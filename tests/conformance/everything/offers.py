@@ -26,7 +26,7 @@ _BY_ID = re.compile(r"test://template/([^/]+)/data")
 
 
 def read(uri: str) -> Json:
-    """Give the contents of a resource; raise what MCP says of one that is not there."""
+    """Return the contents of a resource; raise what MCP says of one that is not there."""
     if found := _BY_ID.fullmatch(uri):
         data = {"id": found[1], "templateTest": True, "data": f"Data for ID: {found[1]}"}
         return {"uri": uri, "mimeType": "application/json", "text": json.dumps(data)}
@@ -39,18 +39,18 @@ def read(uri: str) -> Json:
 
 
 async def test_simple_prompt(call: Call) -> list[Json]:
-    """Give one message."""
+    """Return one message."""
     return [_text("This is a simple prompt for testing.")]
 
 
 async def test_prompt_with_arguments(call: Call) -> list[Json]:
-    """Give the arguments back."""
+    """Return the arguments back."""
     one, two = call.arguments.get("arg1"), call.arguments.get("arg2")
     return [_text(f"Prompt with arguments: arg1='{one}', arg2='{two}'")]
 
 
 async def test_prompt_with_embedded_resource(call: Call) -> list[Json]:
-    """Give a resource and what to do with it."""
+    """Return a resource and what to do with it."""
     text = "Embedded resource content for testing."
     resource = {"uri": call.arguments["resourceUri"], "mimeType": "text/plain", "text": text}
     return [
@@ -60,7 +60,7 @@ async def test_prompt_with_embedded_resource(call: Call) -> list[Json]:
 
 
 async def test_prompt_with_image(call: Call) -> list[Json]:
-    """Give an image and what to do with it."""
+    """Return an image and what to do with it."""
     image = {"type": "image", "data": PNG, "mimeType": "image/png"}
     return [{"role": "user", "content": image}, _text("Please analyze the image above.")]
 

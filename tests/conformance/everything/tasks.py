@@ -164,7 +164,7 @@ class Begun(Exception):
 
 
 def follows(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Whether the client of a request can follow a task."""
+    """Return whether the client of a request can follow a task."""
     declared = ctx.session.client_capabilities
     return declared is not None and EXTENSION in (declared.extensions or {})
 

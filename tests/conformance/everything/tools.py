@@ -52,32 +52,32 @@ def tool(schema: dict[str, Json] | None = None) -> Callable[[Run], Run]:
 
 @tool()
 async def test_simple_text(call: Call) -> str:
-    """Give one short text."""
+    """Return one short text."""
     return "This is a simple text response for testing."
 
 
 @tool()
 async def test_image_content(call: Call) -> list[Json]:
-    """Give a PNG image of one pixel."""
+    """Return a PNG image of one pixel."""
     return [{"type": "image", "data": PNG, "mimeType": "image/png"}]
 
 
 @tool()
 async def test_audio_content(call: Call) -> list[Json]:
-    """Give a very short WAV sound."""
+    """Return a very short WAV sound."""
     return [{"type": "audio", "data": _wav(), "mimeType": "audio/wav"}]
 
 
 @tool()
 async def test_embedded_resource(call: Call) -> list[Json]:
-    """Give a text resource inside the answer."""
+    """Return a text resource inside the answer."""
     text = "This is an embedded resource content."
     return [_resource("test://embedded-resource", "text/plain", text)]
 
 
 @tool()
 async def test_multiple_content_types(call: Call) -> list[Json]:
-    """Give text, an image and a resource in one answer."""
+    """Return text, an image and a resource in one answer."""
     return [
         {"type": "text", "text": "Multiple content types test:"},
         {"type": "image", "data": PNG, "mimeType": "image/png"},

@@ -51,7 +51,7 @@ def test_a_grant_lets_further_calls_of_the_tool_run_by_the_same_rule(tool: Tool)
     row = granted(asked(tool, "a"))
     assert asking.granted(asked(tool, "b")) == row.pk
     assert not asking.granted(asked(tool, "b", version=2))
-    assert not asking.granted(replace(asked(tool, "b"), tool=replace(tool, digest="1" * 64)))
+    assert not asking.granted(replace(asked(tool, "b"), tool=replace(tool, effect="1" * 64)))
     asking.use(row.pk, "made")
     assert asking.granted(asked(tool, "a")) == row.pk
 

@@ -10,6 +10,7 @@ import pytest
 
 from invocations.approvals.models import McpApproval
 from invocations.approvals.releasing import Approvals
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +36,7 @@ def test_a_wait_that_hears_of_its_approval_as_it_is_cancelled_ends() -> None:
         await asyncio.sleep(0)
         approvals.heard("appr_1")
         waiting.cancel()
-        await asyncio.wait({waiting}, timeout=3)
+        await asyncio.wait({waiting}, timeout=PATIENCE_SECONDS)
         ended = waiting.done() and waiting.cancelled()
         waiting.cancel()
         return ended

@@ -24,6 +24,7 @@ from sessions_app.caller import Caller
 from sessions_app.kit.database import Dedicated
 from sessions_app.protocol import schemas
 from tests.factories import McpSessionFactory
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.call.base import ToolResult
 from tools_catalog.catalog.snapshot import Catalog, Tool
 
@@ -174,7 +175,7 @@ def run(scenario: Callable[[], Awaitable[Any]]) -> Any:
 
     async def bounded() -> Any:
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 return await scenario()
         finally:
             await sync_to_async(connections.close_all)()
@@ -193,14 +194,3 @@ async def only_invocation() -> McpToolInvocation:
 
 async def envelopes() -> list[McpRequestEnvelope]:
     return await sync_to_async(lambda: list(McpRequestEnvelope.objects.order_by("id")))()
-
-
-async def until(condition: Callable[[], Any]) -> Any:
-    """Wait for what another thread or task brings about; `run` bounds the wait."""
-    while True:
-        value = condition()
-        if asyncio.iscoroutine(value):
-            value = await value
-        if value:
-            return value
-        await asyncio.sleep(0.01)

@@ -22,9 +22,9 @@ from tests.invocations.calls.call_path import (
     run,
     source,
     tool,
-    until,
 )
 from tests.invocations.calls.flaky import Lock, Plan
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -379,7 +379,7 @@ def test_loop_that_was_closed_does_not_trouble_the_writer():
     asyncio.run(begin())
     ledger._stopping = True
     ledger._wake.put(None)
-    ledger._thread.join(10)
+    ledger._thread.join(PATIENCE_SECONDS)
     assert not ledger._thread.is_alive()
 
 

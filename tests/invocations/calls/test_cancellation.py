@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -237,18 +238,22 @@ def test_call_that_is_cancelled_twice_is_cancelled_once():
 
 def test_watcher_that_never_returns_is_made_once():
     async def scenario():
-        times, held = [], Held()
+        began, held, calls = [], Held(), []
+        more = asyncio.Event()
 
-        async def watch():
-            times.append(1)
+        async def watch(number):
+            began.append(number)
+            more.set()
             await asyncio.Event().wait()
 
         async with CallPath(tool(held)) as call_path:
-            call = call_path.start(watch=watch)
-            await asyncio.sleep(0.2)  # several rounds of the supervisor
+            for number in range(4):  # each later watcher is made in a later round of the supervisor
+                more.clear()
+                calls.append(call_path.start(watch=partial(watch, number)))
+                await more.wait()
             held.release.set()
-            await call
-        assert times == [1]
+            await asyncio.gather(*calls)
+        assert began == [0, 1, 2, 3]
 
     run(scenario)
 

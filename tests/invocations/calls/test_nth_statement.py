@@ -14,18 +14,9 @@ from asgiref.sync import sync_to_async
 from invocations.calling import CallResult
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import AuditUnavailable
-from tests.invocations.calls.call_path import (
-    CALLER,
-    CallPath,
-    Script,
-    envelopes,
-    invocations,
-    live_session,
-    run,
-    tool,
-    until,
-)
+from tests.invocations.calls.call_path import CALLER, CallPath, Script, envelopes, invocations, live_session, run, tool
 from tests.invocations.calls.flaky import Plan
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 

@@ -40,7 +40,7 @@ def database():
 def begin(database: Dedicated, calls: int = 1) -> list[str]:
     """Record calls that have no outcome yet; give their ids."""
     ids = [new_invocation_id() for _ in range(calls)]
-    with statements.transaction(database):
+    with database.transaction():
         insert(database, ids)
     return ids
 
@@ -51,7 +51,7 @@ def insert(database: Dedicated, ids: list[str]) -> None:
 
 
 def end(database: Dedicated, ids: list[str]) -> None:
-    with statements.transaction(database):
+    with database.transaction():
         statements.insert(database, statements.INVOCATION, [invocation(database, id_) for id_ in ids])
 
 
@@ -140,7 +140,7 @@ def test_call_that_comes_to_light_after_one_of_a_higher_id_is_not_passed_over(pr
     other = ledger()
     looking = OpenCalls()
     id_ = new_invocation_id()
-    with statements.transaction(database):
+    with database.transaction():
         insert(database, [id_])
         if not database.is_sqlite:
             fill(other)
@@ -183,7 +183,9 @@ def test_what_is_read_does_not_grow_with_the_calls_that_were_answered(process, d
 
 
 def effort(deed) -> int:
-    """Give the work of the database: SQLite's instructions by ten, PostgreSQL's rows that the statements looked at."""
+    """Return the work of the database: SQLite's instructions by ten, PostgreSQL's rows that the statements looked
+    at.
+    """
     if connection.vendor == "sqlite":
         steps = 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from sessions_app.models import RateLimitBucket
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, RateLimited
 from tests.invocations.calls.call_path import CALLER, CallPath, gives, run, tool
+from tests.waiting import until_let
 from tools_catalog.call.base import ToolResult
 
 LARGE = ToolResult(content=[{"type": "text", "text": "x" * 200_000}])
@@ -91,13 +91,7 @@ def test_a_filled_bucket_lets_the_caller_go_on() -> None:
         async with CallPath(tool(gives(LARGE))) as call_path:
             await filled(call_path)
             await sync_to_async(RateLimitBucket.objects.update)(tokens=1)
-            async with asyncio.timeout(10):
-                while True:
-                    try:
-                        await call_path.call()
-                        return
-                    except RateLimited:
-                        await asyncio.sleep(0.05)
+            await until_let(call_path.call, RateLimited)
 
     run(scenario)
 

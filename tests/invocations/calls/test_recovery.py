@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
+import subprocess
 from datetime import timedelta
 
 import pytest
@@ -11,6 +14,7 @@ from django.utils import timezone
 from invocations.mapping.error_map import ErrorMap
 from invocations.models import McpToolInvocation
 from invocations.recovery import interrupted
+from mcphub.process import membership
 from sessions_app.models import ServerProcess
 from tests.factories import McpRequestEnvelopeFactory, McpToolInvocationFactory, ServerProcessFactory
 from tests.invocations.calls.call_path import CallPath, Held, invocations, run, source, tool
@@ -85,6 +89,50 @@ def test_process_of_this_machine_that_runs_is_alive_however_silent():
 def test_process_of_another_container_with_the_same_host_name_is_judged_by_its_silence():
     left_open(last_seen_at=timezone.now(), pid=os.getpid(), boot_mark="anotherboot:4026531836:12345")
     assert recover() == 0
+
+
+def test_process_of_this_machine_that_cannot_be_looked_up_is_not_taken_for_dead():
+    process = ServerProcessFactory.build(host="host", pid=os.getpid(), boot_mark=interrupted.boot_mark(os.getpid()))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))  # no further file opens
+    try:
+        assert interrupted.boot_mark(os.getpid()) == ""
+        assert not interrupted.is_gone(process, "host")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.program
+def test_stopped_process_of_this_machine_lives():
+    """SIGSTOP, as a debugger or a frozen container does: it goes on where it was."""
+    child = subprocess.Popen(["sleep", "1000"])
+    try:
+        process = ServerProcessFactory.build(
+            host="host",
+            pid=child.pid,
+            boot_mark=interrupted.boot_mark(child.pid),
+            last_seen_at=timezone.now() - timedelta(hours=1),
+        )
+        child.send_signal(signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        assert not interrupted.is_gone(process, "host")
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and its parent has not asked for it
+        assert interrupted.is_gone(process, "host")
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_process_that_woke_up_after_it_was_taken_for_dead_serves_again():
+    row = left_open().process
+    recover()
+    row.refresh_from_db()
+    assert interrupted.has_ended(row, "host")
+    ServerProcess.objects.filter(pk=row.pk).update(last_seen_at=timezone.now())
+    row.refresh_from_db()
+    assert not interrupted.has_ended(row, "host")
+    assert membership.living().filter(pk=row.pk).exists()
 
 
 @pytest.mark.parametrize("status", ["stopped"])

@@ -22,8 +22,8 @@ from tests.invocations.calls.call_path import (
     live_session,
     run,
     tool,
-    until,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 

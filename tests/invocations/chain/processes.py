@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from invocations.chain import service
-
-_LONGEST_SECONDS = 120
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Process:
@@ -44,7 +43,7 @@ class Process:
     def hears(self, words: str) -> str:
         """Wait for a sentence that holds these words."""
         assert self.child.stdout is not None
-        bound = threading.Timer(_LONGEST_SECONDS, self.child.kill)
+        bound = threading.Timer(PATIENCE_SECONDS, self.child.kill)
         bound.start()
         try:
             for line in self.child.stdout:
@@ -52,7 +51,7 @@ class Process:
                     return sentence
         finally:
             bound.cancel()
-        raise AssertionError(f"The process ended, or had {_LONGEST_SECONDS} s, and did not say {words!r}.")
+        raise AssertionError(f"The process ended, or had {PATIENCE_SECONDS} s, and did not say {words!r}.")
 
     def end(self) -> None:
-        self.child.communicate(timeout=60)
+        self.child.communicate(timeout=PATIENCE_SECONDS)

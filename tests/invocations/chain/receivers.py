@@ -10,17 +10,17 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-PATIENCE = 30
+from tests.waiting import PATIENCE_SECONDS
 
 
 @contextlib.contextmanager
 def datagrams(where: Path | None = None) -> Iterator[tuple[str, queue.Queue[bytes]]]:
-    """Give the address of a syslog over UDP, or over a unix socket of datagrams, and what it gets."""
+    """Return the address of a syslog over UDP, or over a unix socket of datagrams, and what it gets."""
     heard: queue.Queue[bytes] = queue.Queue()
     with socket.socket(socket.AF_UNIX if where else socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(str(where) if where else ("127.0.0.1", 0))
         address = f"unix:{where}" if where else f"udp://127.0.0.1:{listener.getsockname()[1]}"
-        listener.settimeout(PATIENCE)
+        listener.settimeout(PATIENCE_SECONDS)
 
         def hear() -> None:
             with contextlib.suppress(OSError):
@@ -33,7 +33,7 @@ def datagrams(where: Path | None = None) -> Iterator[tuple[str, queue.Queue[byte
 
 @contextlib.contextmanager
 def lines(where: Path | None = None) -> Iterator[tuple[str, queue.Queue[bytes]]]:
-    """Give the address of a syslog over TCP, or over a unix socket of streams, and what each connection brings."""
+    """Return the address of a syslog over TCP, or over a unix socket of streams, and what each connection brings."""
     heard: queue.Queue[bytes] = queue.Queue()
     with socket.socket(socket.AF_UNIX if where else socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.bind(str(where) if where else ("127.0.0.1", 0))
@@ -90,4 +90,4 @@ class Webhook:
 
     def await_tries(self, count: int) -> None:
         for _ in range(count):
-            assert self.tries.acquire(timeout=PATIENCE)
+            assert self.tries.acquire(timeout=PATIENCE_SECONDS)

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def state() -> dict[str, int]:
-    """Give how many blocks the log has, how many the published checkpoints tell of, and about how many rows wait."""
+    """Return how many blocks the log has, how many the published checkpoints tell of, and about how many rows wait."""
     from invocations.chain import publishing, service
     from sessions_app.kit.database import Dedicated
 

@@ -97,7 +97,7 @@ def fill(database: Dedicated, calls: int = 5, tool: str = "echo") -> list[str]:
     ids = [new_invocation_id() for _ in range(calls)]
     own = ledger()
     try:
-        with statements.transaction(own):
+        with own.transaction():
             statements.insert(own, statements.ENVELOPE, [envelope(database, id_, tool) for id_ in ids])
             rows = [invocation(database, id_, tool, failed=at % 3 == 2) for at, id_ in enumerate(ids)]
             statements.insert(own, statements.INVOCATION, rows)

@@ -33,7 +33,7 @@ def page() -> str:
 
 
 def test_the_newest_blocks_are_verified_and_what_was_changed_is_named(database, sealer, auditor, page) -> None:
-    assert "Nothing is sealed yet" in auditor.post(page).content.decode()
+    assert "Nothing has been sealed yet" in auditor.post(page).content.decode()
     calls = []
     for _ in range(3):
         calls += fill(database, 2)
@@ -50,7 +50,7 @@ def test_the_newest_blocks_are_verified_and_what_was_changed_is_named(database, 
     found = auditor.post(page).context["found"]
     assert (found.newest, found.oldest) == (2, 1)
     assert found.wrong
-    assert "Not as it was sealed" in auditor.post(page).content.decode()
+    assert "Changed since it was sealed" in auditor.post(page).content.decode()
 
 
 def test_a_page_ends_in_its_time_and_says_what_it_did_not_reach(database, sealer, auditor) -> None:
@@ -74,7 +74,7 @@ def test_published_checkpoints_must_agree_and_the_last_one_is_handed_out(databas
     assert auditor.get(reverse("admin:audit_checkpoint", args=[9])).status_code == 404
     with connection.cursor() as cursor, without_rules(cursor):
         cursor.execute("DELETE FROM invocations_auditblock WHERE number = 1")
-    assert "the log was cut" in auditor.get(page).context["published"]["wrong"]
+    assert "the log was truncated" in auditor.get(page).context["published"]["wrong"]
 
 
 def test_only_who_may_see_blocks_sees_the_page(transactional_db, page) -> None:

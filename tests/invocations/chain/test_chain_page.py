@@ -56,4 +56,4 @@ def test_a_log_whose_key_is_not_here_is_not_said_to_hold(database, sealer, keys,
     keys.public.unlink()
     found = told(auditor, call, verify="1")
     assert not found.holds
-    assert "is not on file here" in found.problem
+    assert "is not stored here" in found.problem

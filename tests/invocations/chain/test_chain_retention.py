@@ -125,7 +125,7 @@ def test_a_hold_says_what_it_holds() -> None:
 
 
 def test_bodies_go_before_their_rows() -> None:
-    with pytest.raises(ValidationError, match="before their rows"):
+    with pytest.raises(ValidationError, match="longer than their rows"):
         policy(rows_days=5, bodies_days=5)
 
 

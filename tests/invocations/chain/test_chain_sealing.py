@@ -128,7 +128,7 @@ def test_a_row_that_commits_after_one_of_a_higher_id_is_not_missed(database, log
     try:
         with slow.raw.transaction():
             statements.insert(slow, statements.INVOCATION, [invocation(slow, ids[0])])
-            with statements.transaction(quick):
+            with quick.transaction():
                 statements.insert(quick, statements.INVOCATION, [invocation(quick, ids[1])])
             assert Sealer(log, keys).seal() == 0  # it waits for the open transaction, and gives up for this round
     finally:

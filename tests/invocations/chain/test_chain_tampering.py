@@ -26,6 +26,7 @@ from tests.committed import without_rules
 from tests.invocations.chain.rows import check, event, exported, fill, verify
 from tests.rigs import spoiling
 from tests.rigs.spoiling import NEW, VALID
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -298,7 +299,9 @@ def test_a_copy_of_the_verifier_needs_nothing_of_the_hub(sound, keys, tmp_path) 
     def run(content: bytes) -> subprocess.CompletedProcess[str]:
         (tmp_path / "export").write_bytes(content)
         words = [sys.executable, "-I", "-c", ALONE, "export", "--key", "keys"]
-        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
 
     assert "27 rows in 3 blocks are as they were sealed" in run(whole).stdout
     done = run(whole.replace(b"hi \xc3\xa9", b"hi \xc3\xa8", 1))

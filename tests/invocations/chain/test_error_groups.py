@@ -16,7 +16,7 @@ from tests.factories import McpToolInvocationFactory
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
-NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
 SOMEBODY = Actor("user:1", "ann")
 
 

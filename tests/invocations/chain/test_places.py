@@ -13,8 +13,8 @@ from invocations.chain.keys import KeyFolder
 from invocations.chain.log import Log
 from invocations.chain.places import (
     CheckpointDelivery,
+    CheckpointPlace,
     FilePlace,
-    Place,
     SyslogPlace,
     Undelivered,
     WebhookPlace,
@@ -23,9 +23,10 @@ from invocations.chain.places import (
 from invocations.chain.sealer import Sealer, checkpoint_note
 from invocations.chain.verifier import Checkpoint, read_checkpoints
 from tests.invocations.chain.processes import Process
-from tests.invocations.chain.receivers import PATIENCE, Webhook, datagrams, lines
+from tests.invocations.chain.receivers import Webhook, datagrams, lines
 from tests.invocations.chain.rows import fill, verify
 from tests.servers import free_port, until
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -41,7 +42,7 @@ def note(database, log: Log, keys: KeyFolder, sealer: Sealer) -> str:
 
 
 def as_note(line: str) -> str:
-    """Do what docs/audit.md tells people to do with a line of their syslog."""
+    """Do what docs/audit/audit.md tells people to do with a line of their syslog."""
     return line.replace(" | ", "\n") + "\n"
 
 
@@ -55,24 +56,26 @@ def test_a_syslog_gets_one_message_that_is_a_checkpoint_again(note: str, tmp_pat
     for receiver in (datagrams(), datagrams(tmp_path / "datagrams")):
         with receiver as (address, heard):
             SyslogPlace(address).put(note)
-            assert Checkpoint.parse(of_syslog(heard.get(timeout=PATIENCE))) == Checkpoint.parse(note)
+            assert Checkpoint.parse(of_syslog(heard.get(timeout=PATIENCE_SECONDS))) == Checkpoint.parse(note)
 
 
 def test_over_tcp_octets_are_counted_and_over_a_unix_stream_a_line_ends(note: str, tmp_path: Path) -> None:
     with lines() as (address, heard):
         SyslogPlace(address).put(note)
-        count, _, message = heard.get(timeout=PATIENCE).partition(b" ")
+        count, _, message = heard.get(timeout=PATIENCE_SECONDS).partition(b" ")
         assert int(count) == len(message)
         assert Checkpoint.parse(of_syslog(message)) == Checkpoint.parse(note)
     with lines(tmp_path / "stream") as (address, heard):
         SyslogPlace(address).put(note)
-        assert Checkpoint.parse(of_syslog(heard.get(timeout=PATIENCE).removesuffix(b"\n"))) == Checkpoint.parse(note)
+        assert Checkpoint.parse(of_syslog(heard.get(timeout=PATIENCE_SECONDS).removesuffix(b"\n"))) == Checkpoint.parse(
+            note
+        )
 
 
 def test_a_webhook_gets_the_signed_note_through_the_egress_guard(note: str) -> None:
     with Webhook() as webhook:
         WebhookPlace(webhook.url, LOOPBACK).put(note)
-        assert webhook.bodies.get(timeout=PATIENCE).decode() == note
+        assert webhook.bodies.get(timeout=PATIENCE_SECONDS).decode() == note
         with pytest.raises(Undelivered, match="not on the public internet"):
             WebhookPlace(webhook.url).put(note)
         for status, words in ((500, "status 500"), (307, "redirects")):
@@ -112,17 +115,17 @@ class Gate:
 
 def test_a_delivery_complains_after_some_tries_and_brings_the_newest_when_it_can() -> None:
     gate = Gate()
-    place: Place = gate
+    place: CheckpointPlace = gate
     delivery = CheckpointDelivery(place, tries=3, first_pause_seconds=0.001)
     delivery.hand("old")
-    assert gate.tried.acquire(timeout=PATIENCE)
+    assert gate.tried.acquire(timeout=PATIENCE_SECONDS)
     delivery.hand("new")
     until(lambda: delivery.problem)
     assert delivery.problem == "Checkpoints do not arrive at gate, after 3 tries: it is shut"
     gate.is_open = True
     until(lambda: not delivery.problem)
     assert gate.took == ["new"]
-    delivery.end(PATIENCE)
+    delivery.end(PATIENCE_SECONDS)
 
 
 def test_what_waits_at_the_end_is_tried_once_more() -> None:
@@ -131,7 +134,7 @@ def test_what_waits_at_the_end_is_tried_once_more() -> None:
     delivery.hand("last")
     until(lambda: delivery.problem)
     gate.is_open = True
-    delivery.end(PATIENCE)
+    delivery.end(PATIENCE_SECONDS)
     assert gate.took == ["last"]
 
 
@@ -167,7 +170,7 @@ def test_a_place_that_is_down_is_an_alarm_and_sealing_goes_on(database, log, key
         until(lambda: log.size() > size)
         with Webhook(port) as webhook:
             process.hears("arrive everywhere again")
-            brought = Checkpoint.parse(webhook.bodies.get(timeout=PATIENCE).decode())
+            brought = Checkpoint.parse(webhook.bodies.get(timeout=PATIENCE_SECONDS).decode())
         assert watching.verdict(log).undelivered == ""
     finally:
         process.end()

@@ -131,7 +131,7 @@ def test_the_sealing_process_signs_with_what_it_is_given(database, log, kms, tmp
     fill(database, 1)
     process = Process(folder=str(keys.folder), signing=keys.given.words())
     try:
-        until(lambda: log.size() == 1, 60)
+        until(lambda: log.size() == 1)
     finally:
         process.end()
     assert verify(log, keys).blocks == 1

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 from django.db import connection
 
-from invocations.chain import checking, publishing, service, watching
+from invocations.chain import alarms, checking, publishing, service, watching
+from invocations.chain.alarms import AlarmFile
 from invocations.chain.keys import KeyFolder, Signer, note, sign_checkpoint
 from invocations.chain.log import Log
 from invocations.chain.models import AuditVerification
@@ -17,6 +18,7 @@ from invocations.chain.sealer import Sealer
 from invocations.chain.tables import AUDITED
 from invocations.chain.verifier import Bad, canonical
 from invocations.chain.watching import Outside, Rewritten, Watch
+from sessions_app.history.events import record
 from tests.committed import without_rules
 from tests.invocations.chain.processes import Process
 from tests.invocations.chain.rows import fill, verify
@@ -128,15 +130,71 @@ def test_a_database_that_is_an_older_copy_is_noticed(log_of_three, keys) -> None
         Outside(service.checkpoints(), keys.publics).compare(log_of_three)
 
 
-def test_a_bad_verdict_stays_until_the_whole_was_verified(log_of_three) -> None:
+def test_a_bad_verdict_stays_until_a_person_lifts_it(log_of_three) -> None:
     assert watching.verdict(log_of_three) is None
     watching.keep(log_of_three, 3)
     assert watching.verdict(log_of_three).problem == ""
     watching.keep(log_of_three, 3, "Block 1 is missing.")
     watching.keep(log_of_three, 3)
     assert watching.verdict(log_of_three).problem == "Block 1 is missing."
-    watching.keep(log_of_three, 3, is_whole=True)
+    watching.lift(log_of_three)
     assert watching.verdict(log_of_three).problem == ""
+
+
+# Alarms ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path) -> AlarmFile:
+    return AlarmFile(tmp_path / "outside" / "checkpoints")
+
+
+def lifted(log, file: AlarmFile, reason: str = "a restore") -> None:
+    for each in alarms.reconcile(log, file):
+        record(alarms.LIFTED, subject=each.id, reason=reason)
+        file.lift(each, "ann", reason)
+    watching.lift(log)
+
+
+def test_an_alarm_stays_in_the_file_when_the_database_forgets_it(log_of_three, file: AlarmFile) -> None:
+    watching.keep(log_of_three, 3, "Block 1 is missing.")
+    (found,) = alarms.reconcile(log_of_three, file)
+    assert found.problem == "Block 1 is missing."
+    watching.lift(log_of_three)  # by whoever rewrote the log
+    assert alarms.reconcile(log_of_three, file) == [found]
+    assert watching.verdict(log_of_three).problem == "Block 1 is missing."
+
+
+def test_an_alarm_stays_in_the_database_when_the_file_is_gone(log_of_three, file: AlarmFile) -> None:
+    watching.keep(log_of_three, 3, "Block 1 is missing.")
+    alarms.reconcile(log_of_three, file)
+    file.path.unlink()
+    assert [each.problem for each in alarms.reconcile(log_of_three, file)] == ["Block 1 is missing."]
+    assert file.path.exists()
+
+
+def test_an_alarm_that_nobody_lifted_on_record_is_open(log_of_three, file: AlarmFile) -> None:
+    watching.keep(log_of_three, 3, "Block 1 is missing.")
+    (found,) = alarms.reconcile(log_of_three, file)
+    watching.lift(log_of_three)
+    file.lift(found, "mallory", "nothing to see")
+    assert file.open() == []
+    assert alarms.reconcile(log_of_three, file) == [found]
+    lifted(log_of_three, file)
+    assert alarms.reconcile(log_of_three, file) == []
+    watching.keep(log_of_three, 3, "Block 2 is missing.")
+    assert [each.problem for each in alarms.reconcile(log_of_three, file)] == ["Block 2 is missing."]
+
+
+def test_a_changed_file_of_alarms_is_an_alarm_and_a_cut_off_line_is_none(log_of_three, file: AlarmFile) -> None:
+    file.sound("one")
+    whole = file.path.read_bytes()
+    file.path.write_bytes(whole + whole[:20])
+    assert [each.problem for each in file.open()] == ["one"]
+    file.sound("two")
+    assert [each.problem for each in file.open()][-1] == "two"
+    file.path.write_bytes(b"nothing\n")
+    assert "it was changed" in alarms.reconcile(log_of_three, file)[0].problem
 
 
 def change_block(number: int, **columns: str) -> None:

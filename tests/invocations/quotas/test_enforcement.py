@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 
 from invocations.ledger.records import Use
 from invocations.models import McpRequestEnvelope, McpToolInvocation, QuotaCount
+from invocations.quotas.counting import QUOTA_SUMS
 from invocations.quotas.quota import QuotaRule, Quotas, charges_of_round
 from invocations.quotas.windows import DAY, MONTH
 from sessions_app.caller import Caller
@@ -22,6 +23,7 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, QuotaReached, SessionNotFound
 from tests.invocations.calls.call_path import CALLER, CallPath, gives, invocations, live_session, run, tool
 from tests.invocations.calls.flaky import Plan
+from tests.waiting import until_let
 from tools_catalog.call.base import ToolResult
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -174,9 +176,8 @@ def test_bytes_of_arguments_and_results_are_counted_and_the_call_beyond_is_refus
 def test_from_the_soft_limit_on_the_result_warns() -> None:
     async def scenario() -> None:
         async with CallPath(tool(gives(ToolResult(content=[]))), quotas=Quotas([quota(soft=2, hard=3)])) as call_path:
-            assert (await call_path.call()).near == ()
-            (near,) = (await call_path.call()).near
-        told = near.told()
+            assert (await call_path.call()).told == {}
+            (told,) = (await call_path.call()).told["mcphub/quota"]
         assert {**told, "resetsAt": ""} == {
             "quota": "daily",
             "unit": "calls",
@@ -198,13 +199,7 @@ def test_a_higher_limit_holds_at_once_and_an_emptied_sum_within_a_second() -> No
             await call_path.call()
             await refused(call_path)
             await sync_to_async(QuotaCount.objects.all().delete)()
-            async with asyncio.timeout(10):
-                while True:
-                    try:
-                        await call_path.call()
-                        return
-                    except QuotaReached:
-                        await asyncio.sleep(0.05)
+            await until_let(call_path.call, QuotaReached)
 
     run(scenario)
 
@@ -271,7 +266,13 @@ def test_what_rounds_use_in_two_processes_is_counted_to_the_token_and_millionth(
         quota(key=2, name="spent", per="all", unit="money", period=MONTH, hard=10**9),
     ]
     rounds = [
-        Use(charges_of_round(rules, CALLER, tokens=number, cost=3 * number if number % 4 else None, is_estimated=True))
+        Use(
+            {
+                QUOTA_SUMS: charges_of_round(
+                    rules, CALLER, tokens=number, cost=3 * number if number % 4 else None, is_estimated=True
+                )
+            }
+        )
         for number in range(40)
     ]
 
@@ -279,7 +280,7 @@ def test_what_rounds_use_in_two_processes_is_counted_to_the_token_and_millionth(
         async with CallPath() as one, CallPath() as other:
             ledgers = (one.ledger, other.ledger)
             verdicts = await asyncio.gather(*(ledgers[at % 2].append(use) for at, use in enumerate(rounds)))
-        assert max(verdict.spent[0].used for verdict in verdicts) == sum(range(40))
+        assert max(verdict.said[QUOTA_SUMS][0].used for verdict in verdicts) == sum(range(40))
         rows = await sync_to_async(
             lambda: {row.subject: (row.used, row.estimated, row.unpriced) for row in QuotaCount.objects.all()}
         )()
@@ -292,7 +293,7 @@ def test_what_rounds_use_in_two_processes_is_counted_to_the_token_and_millionth(
 def test_what_a_round_used_is_written_though_nobody_waits_for_it() -> None:
     async def scenario() -> None:
         async with CallPath() as call_path:
-            use = Use(charges_of_round([quota(unit="tokens")], CALLER, tokens=7))
+            use = Use({QUOTA_SUMS: charges_of_round([quota(unit="tokens")], CALLER, tokens=7)})
             call_path.ledger.append(use).cancel()
         assert await sums() == {"key:1": 7}
 
@@ -305,7 +306,9 @@ def test_what_a_round_used_is_never_counted_twice(after: bool) -> None:
         plan = Plan(nth, after=after)
         async with CallPath(connect=plan.connect) as call_path:
             with contextlib.suppress(AuditUnavailable):
-                await call_path.ledger.append(Use(charges_of_round([quota(unit="tokens")], CALLER, tokens=7)))
+                await call_path.ledger.append(
+                    Use({QUOTA_SUMS: charges_of_round([quota(unit="tokens")], CALLER, tokens=7)})
+                )
         return plan.failed
 
     nth, counted = 1, []

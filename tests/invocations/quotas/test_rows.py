@@ -18,16 +18,16 @@ from invocations.quotas import usage
 from invocations.quotas.load import load_quotas
 from invocations.quotas.quota import Charge
 from mcphub.cli import main
+from mcphub.features.notifications import noticing, sources
+from mcphub.features.notifications.catalogue import words_of
+from mcphub.features.notifications.models import Notice
 from mcphub.process import loading
-from mcphub.telling import noticing, sources
-from mcphub.telling.catalogue import words_of
-from mcphub.telling.models import Notice
 from sessions_app import bus
 from sessions_app.history.models import WaitingChange
 from sessions_app.models import ApiKey, AuditEvent
 from tests.factories import ApiKeyFactory, GroupFactory, McpToolDefinitionFactory, UserFactory
 from tests.rest import by_key, by_person, error_of
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/quotas/"
@@ -82,7 +82,7 @@ def test_a_quota_that_cannot_be_is_refused_at_its_field(fields: dict[str, Any], 
 
 
 def test_a_quota_is_about_one_person_or_key_or_group() -> None:
-    with pytest.raises(ValidationError, match="about one person") as refused:
+    with pytest.raises(ValidationError, match="covers one person") as refused:
         McpQuota(name="both", hard_limit=1, person=UserFactory(), group=GroupFactory()).full_clean()
     assert list(refused.value.message_dict) == ["group"]
 
@@ -366,7 +366,7 @@ def test_quotas_come_and_go_in_bundles() -> None:
         ({"name": "x", "hard_limit": True}, "hard_limit: it must be a number."),
         ({"name": "x", "hard_limit": 1, "person": "nobody"}, "person: there is no 'nobody' here."),
         ({"name": "x", "hard_limit": 1, "colour": "red"}, "colour: a quota has no such member."),
-        ({"name": "x"}, "Say from where it warns"),
+        ({"name": "x"}, "Enter a warning threshold"),
         (["x"], "it must be an object."),
     ],
 )
@@ -418,7 +418,7 @@ def test_a_sum_of_money_says_its_currency_what_was_estimated_and_what_had_no_pri
     count(row, "user:1", 12_345_678)
     QuotaCount.objects.update(estimated=345_678, unpriced=2)
     page = admin_client.get("/admin/invocations/mcpquota/usage/").content.decode()
-    for words in ("12.35 USD", "20.00 USD", "0.35 USD of it estimated", "no price for 2 requests to models"):
+    for words in ("12.35 USD", "20.00 USD", "0.35 USD of it estimated", "no price for 2 model requests"):
         assert words in page
     (told,) = by_key("catalog:write").get(f"{LIST}usage/").json()["uses"]
     assert (told["used"], told["currency"], told["estimated"], told["unpriced"]) == (12_345_678, "USD", 345_678, 2)
@@ -451,11 +451,9 @@ def test_the_console_shows_how_full_quotas_are_and_who_is_near_what(admin_client
 def test_a_quota_is_made_in_the_console(admin_client: Client) -> None:
     given = {"name": "hourly", "unit": "calls", "period": "hour", "per": "person", "applies_to": "all", "enabled": "on"}
     page = admin_client.post("/admin/invocations/mcpquota/add/", given)
-    assert page.context["adminform"].form.errors == {
-        "hard_limit": ["Say from where it warns, from where it refuses, or both."]
-    }
+    assert page.context["adminform"].form.errors == {"hard_limit": ["Enter a warning threshold, a limit, or both."]}
     late = admin_client.post("/admin/invocations/mcpquota/add/", {**given, "soft_limit": "5", "hard_limit": "3"})
-    assert late.context["adminform"].form.errors == {"soft_limit": ["It must warn before it refuses."]}
+    assert late.context["adminform"].form.errors == {"soft_limit": ["The warning threshold must be below the limit."]}
     answer = admin_client.post("/admin/invocations/mcpquota/add/", {**given, "hard_limit": "100"})
     assert answer.status_code == 302, answer.content.decode()
     assert McpQuota.objects.get().hard_limit == 100
@@ -471,7 +469,7 @@ def test_limits_of_money_are_written_with_their_decimals(admin_client: Client) -
     page = admin_client.get(f"/admin/invocations/mcpquota/{row.pk}/change/")
     assert str(page.context["adminform"].form["hard_limit"].value()) == "25.5"
     part = admin_client.post(add, {**given, "name": "tokens", "unit": "tokens", "hard_limit": "25.5"})
-    assert part.context["adminform"].form.errors == {"hard_limit": ["Write a whole number. Only money has decimals."]}
+    assert part.context["adminform"].form.errors == {"hard_limit": ["Enter a whole number. Only money has decimals."]}
     of_tool = admin_client.post(
         add, {**given, "name": "x", "unit": "tokens", "hard_limit": "5", "applies_to": "tool", "target": "pay"}
     )

@@ -220,13 +220,13 @@ def test_error_over_the_limit_keeps_its_code(settings):
     "place", ["", "password", "$password", "$.", "$.a[", "$.a[-1]", "$..", '$["a]', "$" + ".a" * 17]
 )
 def test_bad_path_is_refused_with_words(place):
-    with pytest.raises(ValueError, match="Write"):
+    with pytest.raises(ValueError, match="Enter"):
         parse(place)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "X-Key:", "ä"])
 def test_bad_header_is_refused_with_words(name):
-    with pytest.raises(ValueError, match="Write"):
+    with pytest.raises(ValueError, match="Enter"):
         check_header(name)
 
 

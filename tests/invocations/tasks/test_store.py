@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.conf import settings
@@ -122,8 +122,8 @@ def test_a_task_that_is_over_stays_so_in_the_database_itself(state):
     [
         {"state": "sleeping"},
         {"state": "completed"},
-        {"finished_at": timezone.now()},
-        {"state": "failed", "finished_at": timezone.now(), "error": None},
+        {"finished_at": datetime(2020, 1, 1, tzinfo=UTC)},
+        {"state": "failed", "finished_at": datetime(2020, 1, 1, tzinfo=UTC), "error": None},
     ],
 )
 def test_rows_keep_to_the_rules(columns):

@@ -22,7 +22,7 @@ def _ground() -> None:
 
 @pytest.fixture
 def log_in(db: Any) -> Callable[..., Client]:
-    """Give a client of somebody in the named group; "superuser" for one who may do all."""
+    """Return a client of somebody in the named group; "superuser" for one who may do all."""
 
     def log_in(role: str) -> Client:
         if role == "superuser":

@@ -41,7 +41,7 @@ class Policy:
     used: set[str] = field(default_factory=set)
 
     def admits(self, method: str, pattern: str, action: str = "") -> str:
-        """Give the letters of those whom the table admits; raise `Undeclared` where it says nothing."""
+        """Return the letters of those whom the table admits; raise `Undeclared` where it says nothing."""
         where = _PLACEHOLDER.sub("*", pattern).replace("^", "").removesuffix("$").replace("/?", "/")
         changes = method != "GET"
         if where in self.other:

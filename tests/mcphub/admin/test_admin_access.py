@@ -203,7 +203,7 @@ def test_revoking_wants_the_name_written_and_is_on_record(log_in):
     key.refresh_from_db()
     assert key.revoked_at is None
     done = client.post(address, {"confirmed": "yes", "typed": "laptop", "reason": "lost"}, follow=True)
-    assert "The key is revoked." in done.content.decode()
+    assert "Key revoked." in done.content.decode()
     key.refresh_from_db()
     assert key.revoked_at is not None
     record = history_of(key).first()
@@ -226,13 +226,13 @@ def test_many_keys_are_revoked_at_once_and_each_is_told_of(log_in):
     asked = revoke(client, *keys, ended)
     assert "Revoke 2 keys?" in asked.content.decode()
     assert sorted(name for name, _remark in asked.context["items"]) == sorted(map(str, keys))
-    assert "1 was revoked already." in asked.context["explanation"]
+    assert "1 was already revoked." in asked.context["explanation"]
     assert revoke(client, *keys, ended, confirmed="yes", typed="3").context["wrong"]
     assert ApiKey.objects.filter(revoked_at__isnull=True).count() == 2
     done = revoke(client, *keys, ended, confirmed="yes", typed="2", reason="lost")
     assert outcomes(done) == {
         **{str(key): ("Revoked", "") for key in keys},
-        str(ended): ("Unchanged", "was revoked already"),
+        str(ended): ("Unchanged", "was already revoked"),
     }
     assert not ApiKey.objects.filter(revoked_at__isnull=True).exists()
     for key in keys:
@@ -246,7 +246,7 @@ def test_many_keys_are_revoked_at_once_and_each_is_told_of(log_in):
 def test_keys_that_are_all_revoked_are_told_of_without_a_question(log_in):
     ended = ApiKeyFactory(revoked_at=timezone.now())
     page = revoke(log_in("Operator"), ended)
-    assert outcomes(page) == {str(ended): ("Unchanged", "was revoked already")}
+    assert outcomes(page) == {str(ended): ("Unchanged", "was already revoked")}
 
 
 def test_who_may_not_revoke_keys_is_not_offered_it(log_in):

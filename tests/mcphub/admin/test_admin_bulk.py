@@ -11,8 +11,8 @@ from django.urls import reverse
 from sessions_app.history.reading import history_of
 from tests.factories import McpToolDefinitionFactory
 from tests.tools_catalog.proposals import definition, offer, proposal
+from tools_catalog.bundles import bundle
 from tools_catalog.discovery import reconcile as discovery
-from tools_catalog.importers import bundle
 from tools_catalog.models import McpToolDefinition, McpToolset
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def test_limits_are_set_and_say_what_they_were(log_in, echo):
     asked = do(client, "set_limits", [echo, same])
     assert "Set the limits of 2 tools?" in asked.content.decode()
     refused = do(client, "set_limits", [echo, same], confirmed="yes")
-    assert "Fill in one of the two" in refused.content.decode()
+    assert "Fill in at least one" in refused.content.decode()
     wrong = do(client, "set_limits", [echo], confirmed="yes", timeout_seconds="0", calls_per_minute="x")
     assert {"timeout_seconds", "calls_per_minute"} <= wrong.context["form"].errors.keys()
     assert echo.versions.count() == 1
@@ -44,7 +44,7 @@ def test_limits_are_set_and_say_what_they_were(log_in, echo):
     )
     assert outcomes(done) == {
         "echo": ("Done", "timeout_seconds: 30.0 → 7.0, calls_per_minute: None → 5"),
-        "same": ("Unchanged", "was so already"),
+        "same": ("Unchanged", "unchanged"),
     }
     version = echo.versions.first()
     assert (version.definition["timeout_seconds"], version.reason, version.author) == (7.0, "slow", client.user)
@@ -62,7 +62,7 @@ def test_tools_are_added_to_a_toolset_that_is_chosen(log_in, echo):
     assert "Toolset" in do(client, "add_to_toolset", [echo, there]).content.decode()
     assert do(client, "add_to_toolset", [echo], confirmed="yes").context["form"].errors
     done = do(client, "add_to_toolset", [echo, there], confirmed="yes", toolset=toolset.pk, reason="support")
-    assert outcomes(done) == {"echo": ("Done", "/mcp/s/few"), "there": ("Unchanged", "was so already")}
+    assert outcomes(done) == {"echo": ("Done", "/mcp/s/few"), "there": ("Unchanged", "unchanged")}
     assert set(toolset.tools.all()) == {echo, there}
     record = history_of(toolset).first()
     assert (record.reason, record.actor) == ("support", f"user:{client.user.pk}")
@@ -75,13 +75,13 @@ def test_what_waits_is_approved_and_a_refusal_of_one_leaves_the_others(log_in, e
     other = discovery.approve(proposal(), author="somebody")
     client = log_in("Operator")
     asked = do(client, "approve_selected", [tool, other, echo]).content.decode()
-    for words in ("Approve the offer of 1 tool?", "Says more.", "nothing waits for approval"):
+    for words in ("Approve the offer of 1 tool?", "Says more.", "nothing to approve"):
         assert words in asked
     done = do(client, "approve_selected", [tool, other, echo], confirmed="yes", reason="read it")
     assert outcomes(done) == {
         tool.name: ("Done", ""),
-        other.name: ("Unchanged", "was so already"),
-        "echo": ("Unchanged", "This tool comes from no upstream."),
+        other.name: ("Unchanged", "unchanged"),
+        "echo": ("Unchanged", "This tool doesn't come from an upstream."),
     }
     version = tool.versions.first()
     assert (version.definition["description"], version.reason) == ("Says more.", "read it")
@@ -100,7 +100,7 @@ def test_the_export_of_a_selection_can_be_imported(log_in, echo):
     of_upstream = discovery.approve(proposal(), author="somebody")
     client = log_in("Viewer")
     asked = dict(do(client, "export_selected", [echo, of_upstream]).context["items"])
-    assert "left out" in asked[of_upstream.name]
+    assert "skipped" in asked[of_upstream.name]
     done = do(client, "export_selected", [echo, of_upstream], confirmed="yes")
     assert done.headers["Content-Disposition"] == 'attachment; filename="tools.json"'
     document = json.loads(done.content)

@@ -1,4 +1,4 @@
-"""The catalogue as a file, in the admin: taken out, looked at, brought in."""
+"""Catalogue file, in the admin: taken out, looked at, brought in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from sessions_app.history.reading import history_of
 from tests.factories import McpConnectionFactory, McpToolDefinitionFactory
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 from tools_catalog.models import McpToolDefinition
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +44,7 @@ def entry(echo: Any, **changes: Any) -> dict[str, Any]:
 
 def test_what_is_taken_out_is_what_the_command_writes(log_in, echo, page):
     McpConnectionFactory()
-    assert b"Take the catalogue out" in log_in("superuser").get(page).content
+    assert b"Export the catalogue" in log_in("superuser").get(page).content
     taken = log_in("superuser").get(reverse("admin:catalogue_export"))
     assert json.loads(taken.content) == json.loads(json.dumps(bundle.dump()))
     assert "attachment" in taken.headers["Content-Disposition"]
@@ -67,7 +67,7 @@ def test_a_file_is_looked_at_first_and_then_brought_in(log_in, echo, page):
     assert echo.versions.first().reason == "bundle team.json"
     assert history_of(echo).first().actor == f"user:{client.user.pk}"
     again = confirm(client, page, looked, follow=True)
-    assert "Give it again" in " ".join(map(str, again.context["messages"]))
+    assert "Upload it again" in " ".join(map(str, again.context["messages"]))
 
 
 def test_what_was_edited_here_is_kept_and_said_to_be(log_in, echo, page):
@@ -96,7 +96,7 @@ def test_nobody_brings_in_or_takes_out_what_they_may_not_touch(log_in, echo, pag
     McpToolDefinitionFactory(name="other")
     viewer, manager = log_in("Viewer"), log_in("Upstream manager")
     document = {"format": bundle.FORMAT, "tools": [entry(echo, description="Other.")]}
-    assert b"Bring a file in" not in viewer.get(page).content
+    assert b"Import a file" not in viewer.get(page).content
     assert look(viewer, page, document).status_code == 403
     mapping = {"internal_code": "timeout", "json_rpc_code": -31012, "message_template": "no", "retryable": True}
     both = document | {"error_mappings": [mapping]}
@@ -115,7 +115,7 @@ def test_only_what_was_looked_at_last_is_brought_in(log_in, echo, page):
     first = look(client, page, document, overwrite="on")
     look(client, page, {**document, "tools": [entry(echo, description="Second.")]}, overwrite="on")
     again = confirm(client, page, first, follow=True)  # as from another tab
-    assert "Give it again" in " ".join(map(str, again.context["messages"]))
+    assert "Upload it again" in " ".join(map(str, again.context["messages"]))
     before = echo.description
     echo.refresh_from_db()
     assert echo.description == before

@@ -10,7 +10,7 @@ import sys
 import pytest
 from django.urls import reverse
 
-from invocations.replay.copying import copies
+from invocations.copying import copies
 from tests.factories import McpRequestEnvelopeFactory, McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
 
 
@@ -29,12 +29,12 @@ def steps_of(client, row):
 def test_the_steps_have_the_times_that_are_on_record(log_in):
     row = McpToolInvocationFactory(failed=True)
     steps = steps_of(log_in("Viewer"), row)
-    assert list(steps) == ["Session", "Received and checked", "Tool at work", "Outcome", "Sealed"]
-    work, outcome = steps["Tool at work"], steps["Outcome"]
+    assert list(steps) == ["Session", "Received and checked", "Tool running", "Outcome", "Sealed"]
+    work, outcome = steps["Tool running"], steps["Outcome"]
     assert (work.after, work.took, work.begin, work.width) == ("+0 ms", "5 ms", 0, 1000)
     assert (outcome.what, outcome.after, outcome.kind) == ("execution_error", "+5 ms", "bad")
     assert steps["Sealed"].at is None
-    assert "not kept" in steps["Received and checked"].note
+    assert "not timed" in steps["Received and checked"].note
     envelope = McpRequestEnvelopeFactory(invocation_id=row.invocation_id, received_at=row.received_at)
     assert steps_of(log_in("Viewer"), row)["Intent recorded"].what == f"#{envelope.pk}"
 
@@ -44,14 +44,14 @@ def test_a_step_without_a_time_says_where_it_is_found(log_in):
     steps = steps_of(log_in("Viewer"), row)
     assert steps["Upstream"].at is None
     assert "the trace" in steps["Upstream"].note
-    assert steps["Turn of a chat"].link.endswith("?q=turn")
+    assert steps["Chat turn"].link.endswith("?q=turn")
 
 
 def test_the_steps_of_a_call_that_was_not_made_do_not_name_the_tool(log_in):
     made = McpToolInvocationFactory(failed=True)
     row = McpToolInvocationFactory(failed=True, started_at=made.started_at, finished_at=made.started_at)
     page = page_of(log_in("Viewer"), row)
-    assert steps_of(log_in("Viewer"), row)["Tool at work"].note == "not called"
+    assert steps_of(log_in("Viewer"), row)["Tool running"].note == "not called"
     assert "The tool was not called." in page.content.decode()
     assert "The tool was not called." not in page_of(log_in("Viewer"), made).content.decode()
 
@@ -61,7 +61,7 @@ def test_the_head_says_what_went_wrong_and_what_to_do_and_leads_on(log_in):
     row = McpToolInvocationFactory(tool_name="echo", failed=True, error_code="timeout", session=before.session)
     page = page_of(log_in("Auditor"), row)
     head = page.context["head"]
-    assert head.happened == "The tool did not finish before its deadline. It may still take effect."
+    assert head.happened == "The tool did not finish before its deadline. The call may still take effect."
     assert "raise the tool's timeout" in head.then
     assert head.said == row.error["message"]
     assert head.similar.endswith("?q=tool%3Aecho+code%3Atimeout")
@@ -92,15 +92,15 @@ def test_relatives_are_found_by_what_the_rows_say(log_in):
         return {each.title: [call["address"] for call in each.calls] for each in told}
 
     assert relations(row) == {
-        "Same request id, same session": [address(first)],
-        "Repeats, and what they repeat": [address(first)],
+        "Same request ID, same session": [address(first)],
+        "Repeats and their original": [address(first)],
         "Rounds of one call": [address(later)],
-        "Replays, and what they make again": [address(again)],
-        "Same turn of a chat": [address(first)],
+        "Replays and their original": [address(again)],
+        "Same chat turn": [address(first)],
     }
-    assert relations(first)["Repeats, and what they repeat"] == [address(row)]
+    assert relations(first)["Repeats and their original"] == [address(row)]
     assert relations(later)["Rounds of one call"] == [address(row)]
-    assert relations(again) == {"Replays, and what they make again": [address(row)]}
+    assert relations(again) == {"Replays and their original": [address(row)]}
     assert relations(stranger) == {}
 
 
@@ -116,7 +116,7 @@ def test_a_viewer_is_shown_neither_arguments_nor_the_proof(log_in):
     ("changes", "forms", "said"),
     [
         ({"arguments": {"text": "x" * 70_000}}, 0, "too large"),
-        ({"left_out": {"arguments": {"truncated": True, "bytes": 5}}}, 0, "cut short"),
+        ({"left_out": {"arguments": {"truncated": True, "bytes": 5}}}, 0, "truncated"),
         ({"left_out": {"arguments": {"redacted": ["$.text"]}}}, 3, "redacted"),
         ({"left_out": {"result": {"redacted": ["$.text"]}}}, 3, ""),
     ],

@@ -37,7 +37,7 @@ def test_the_page_of_a_tool_tells_its_calls_alone(log_in, echo, calls):
     page = log_in("Viewer").get(reverse("tool_calls", args=[echo.pk]))
     assert [tile["words"] for tile in page.context["tiles"]][:2] == ["3", "33.3 %"]
     assert tables(page) == {
-        "Who called it": [(f"laptop (key:{calls.pk})", "2"), ("user:1", "1")],
+        "Callers": [(f"laptop (key:{calls.pk})", "2"), ("user:1", "1")],
         "Its errors": [("execution_error", "1")],
     }
     (row,) = page.context["charts"][0]["rows"]
@@ -63,11 +63,11 @@ def test_a_tool_shows_its_arguments_and_its_json_to_who_may_not_edit_it(log_in, 
     (argument,) = shown["arguments"]
     assert (argument["name"], argument["type"], argument["is_required"]) == ("text", "string", True)
     assert '"readOnlyHint": true' in shown["raw"]
-    assert "As clients read it" in page.content.decode()
+    assert "As clients see it" in page.content.decode()
 
 
 def _works(text: str) -> tuple[bool, bool]:
-    """Whether a key's text is let in at the MCP endpoints, and over REST."""
+    """Return whether a key's text is let in at the MCP endpoints, and over REST."""
     try:
         Keys.load().caller(f"Bearer {text}")
         is_caller = True
@@ -81,14 +81,14 @@ def test_a_key_rotated_with_an_overlap_works_with_both_texts_until_it_ends(log_i
     key, old = ApiKey.issue("laptop", scopes=["tools:call", "tools:list"])
     rotate = reverse("admin:sessions_app_apikey_rotate", args=[key.pk])
     client = log_in("Operator")
-    assert "What becomes of the old text" in client.get(rotate).content.decode()
+    assert "When should the old key stop working?" in client.get(rotate).content.decode()
     done = client.post(rotate, {"confirmed": "yes", "overlap": "24"})
     new = done.context["text"]
     assert _works(old) == _works(new) == (True, True)
     key.refresh_from_db()
     assert key.previous_until > timezone.now() + timedelta(hours=23)
     page = client.get(reverse("admin:sessions_app_apikey_change", args=[key.pk])).content.decode()
-    assert "Old text works until" in page
+    assert "Old key works until" in page
     ApiKey.objects.filter(pk=key.pk).update(previous_until=timezone.now() - timedelta(seconds=1))
     assert (_works(old), _works(new)) == ((False, False), (True, True))
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.urls import reverse
 from django.utils import timezone
 
@@ -19,6 +22,7 @@ from tests.tools_catalog.proposals import definition, offer, proposal
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition
 
+SMALL = str(Path(__file__).parents[2] / "upstreams" / "peers" / "small.py")
 ADD = "admin:tools_catalog_mcpconnection_add"
 CHANGE = "admin:tools_catalog_mcpconnection_change"
 WORDS = {
@@ -43,10 +47,11 @@ WORDS = {
 }
 
 
-def child_of_this(tmp_path: Any) -> tuple[LaunchProfile, Any]:
+def child_of_this(tmp_path: Any, settings: Any) -> tuple[LaunchProfile, Any]:
     """A profile whose command leaves a trace when it is run."""
     trace = tmp_path / "ran"
     code = f"open({str(trace)!r}, 'w')"
+    settings.MCPHUB_CHILDREN_WRITABLE = (str(tmp_path),)
     return LaunchProfileFactory(command=sys.executable, arguments=["-c", code], writable=[str(tmp_path)]), trace
 
 
@@ -84,23 +89,23 @@ def test_an_operator_adds_a_connection(log_in) -> None:
 
 
 @pytest.mark.parametrize(("role", "status"), [("Operator", 200), ("Viewer", 403)])
-def test_who_may_not_run_programs_saves_no_stdio_connection(role, status, log_in, tmp_path) -> None:
-    profile, trace = child_of_this(tmp_path)
+def test_who_may_not_run_programs_saves_no_stdio_connection(role, status, log_in, tmp_path, settings: Any) -> None:
+    profile, trace = child_of_this(tmp_path, settings)
     words = {**WORDS, "transport": "stdio", "url": "", "profile": profile.pk}
     assert log_in(role).post(reverse(ADD), words).status_code == status
     assert not McpConnection.objects.exists()
     assert not trace.exists()
 
 
-def test_an_upstream_manager_saves_one(log_in, tmp_path) -> None:
-    profile, _trace = child_of_this(tmp_path)
+def test_an_upstream_manager_saves_one(log_in, tmp_path, settings: Any) -> None:
+    profile, _trace = child_of_this(tmp_path, settings)
     words = {**WORDS, "transport": "stdio", "url": "", "profile": profile.pk}
     assert log_in("Upstream manager").post(reverse(ADD), words).status_code == 302
     assert McpConnection.objects.get().profile == profile
 
 
-def test_a_saved_connection_keeps_its_name_and_transport(log_in, tmp_path) -> None:
-    profile, _trace = child_of_this(tmp_path)
+def test_a_saved_connection_keeps_its_name_and_transport(log_in, tmp_path, settings: Any) -> None:
+    profile, _trace = child_of_this(tmp_path, settings)
     row = McpConnectionFactory()
     words = {**WORDS, "slug": "other", "transport": "stdio", "url": "", "profile": profile.pk}
     log_in("Operator").post(reverse(CHANGE, args=[row.pk]), words)
@@ -109,8 +114,8 @@ def test_a_saved_connection_keeps_its_name_and_transport(log_in, tmp_path) -> No
 
 
 @pytest.mark.parametrize("role", ["Operator", "Viewer", "Auditor"])
-def test_testing_needs_the_right_to_save_and_runs_nothing_without(role, log_in, tmp_path) -> None:
-    profile, trace = child_of_this(tmp_path)
+def test_testing_needs_the_right_to_save_and_runs_nothing_without(role, log_in, tmp_path, settings: Any) -> None:
+    profile, trace = child_of_this(tmp_path, settings)
     row = McpConnectionFactory(transport="stdio", url="", profile=profile)
     client = log_in(role)
     for address in (reverse("admin:connection_test", args=[row.pk]),):
@@ -120,8 +125,8 @@ def test_testing_needs_the_right_to_save_and_runs_nothing_without(role, log_in, 
 
 
 @pytest.mark.program
-def test_a_test_runs_only_what_is_saved_and_only_when_asked(log_in, tmp_path) -> None:
-    profile, trace = child_of_this(tmp_path)
+def test_a_test_runs_only_what_is_saved_and_only_when_asked(log_in, tmp_path, settings: Any) -> None:
+    profile, trace = child_of_this(tmp_path, settings)
     row = McpConnectionFactory(transport="stdio", url="", profile=profile, connect_seconds=5)
     client = log_in("Upstream manager")
     address = reverse("admin:connection_test", args=[row.pk])
@@ -130,6 +135,36 @@ def test_a_test_runs_only_what_is_saved_and_only_when_asked(log_in, tmp_path) ->
     page = client.post(address, {"command": "/bin/false", "arguments": "[]"}).content.decode()
     assert trace.exists()
     assert "Failed" in page
+
+
+def streamed(client: Any, address: str, **words: str) -> list[tuple[str, Any]]:
+    """Return the events of a watched test."""
+    answer = client.post(address, words, headers={"accept": "text/event-stream"})
+    assert (answer.status_code, answer["Content-Type"]) == (200, "text/event-stream")
+
+    async def read() -> bytes:
+        return b"".join([chunk async for chunk in answer.streaming_content])
+
+    blocks = async_to_sync(read)().decode().split("\n\n")[:-1]
+    found = [re.fullmatch(r"event: (\w+)\ndata: (.*)", block) for block in blocks]
+    return [(each[1], json.loads(each[2])) for each in found if each is not None]
+
+
+@pytest.mark.program
+def test_a_watched_test_shows_what_the_program_writes_and_keeps_its_offers_where_asked(log_in) -> None:
+    code = "import sys; print('loading <b>', file=sys.stderr, flush=True); exec(open(sys.argv.pop(1)).read())"
+    profile = LaunchProfileFactory(command=sys.executable, arguments=["-c", code, SMALL, "small"])
+    row = McpConnectionFactory(transport="stdio", url="", profile=profile)
+    client = log_in("Upstream manager")
+    address = reverse("admin:connection_test", args=[row.pk])
+    events = streamed(client, address)
+    assert [name for name, _told in events] == ["progress"] * (len(events) - 1) + ["done"]
+    _name, told = events[-1]
+    assert (told["is_good"], told["stage"], told["stderr"]) == (True, "list", "loading <b>")
+    assert "greet" in told["html"]
+    assert row.tools.count() == 0
+    streamed(client, address, keep="1")
+    assert [offer.upstream_name for offer in row.tools.all()] == ["greet"]
 
 
 def test_a_test_says_which_step_failed(log_in) -> None:
@@ -203,7 +238,7 @@ def test_one_page_asks_for_fifty_and_leaves_the_others_waiting(log_in) -> None:
     chosen = {"action": "approve_selected", "_selected_action": [row.pk for row in rows.values()]}
     page = log_in("Operator").post(reverse("admin:tools_catalog_mcpupstreamtool_changelist"), chosen)
     assert (len(page.context["offers"]), page.context["left_out"]) == (50, 3)
-    assert "3 more of the selection keep waiting" in page.content.decode()
+    assert "3 more selected calls are still waiting" in page.content.decode()
 
 
 def test_a_viewer_approves_nothing(log_in) -> None:
@@ -233,10 +268,10 @@ def test_the_page_says_of_each_process_how_it_stands_and_whether_it_pauses(log_i
         row.links.create(process_id=f"{number}" * 32, status="connected", failed_in_a_row=5, restarts=7, **words)
     page = log_in("Viewer").get(reverse(CHANGE, args=[row.pk])).content.decode()
     for words in (
-        "s after 5 failed calls in a row",
+        "s (5 consecutive failures)",
         "The next call is a trial",
-        "runs the one child",
-        "connected again 7 times",
+        "only child process",
+        "7 reconnects",
         "00000000",
         "11111111",
     ):
@@ -248,7 +283,7 @@ def test_a_refresh_leads_to_what_waits_for_a_decision(log_in) -> None:
     offer(connection, definition("a"), definition("b"))
     client = log_in("Operator")
     address = reverse("admin:tools_catalog_mcpconnection_refresh_it", args=[connection.pk])
-    assert "List again" in client.get(address).content.decode()
+    assert "Refresh" in client.get(address).content.decode()
     assert not BusEvent.objects.filter(subject="upstream_refresh").exists()
     answer = client.post(address, {"confirmed": "yes"}, follow=True)
     page = answer.content.decode()
@@ -278,10 +313,10 @@ def test_a_connection_is_drained_enabled_and_reconnected_after_a_question(deed, 
         assert BusEvent.objects.count() > before
 
 
-def test_who_may_not_run_programs_has_no_way_to_another_program(log_in, tmp_path) -> None:
+def test_who_may_not_run_programs_has_no_way_to_another_program(log_in, tmp_path, settings: Any) -> None:
     """Nor to one that was there before: not by the page, its history, or a mark in the list."""
     row = McpConnectionFactory(slug="kid", transport="stdio", url="", profile=LaunchProfileFactory(), enabled=False)
-    profile, trace = child_of_this(tmp_path)
+    profile, trace = child_of_this(tmp_path, settings)
     before = history_of(row).first()
     client, events = log_in("Operator"), BusEvent.objects.count()
     words = {**WORDS, "slug": "kid", "transport": "stdio", "url": "", "profile": profile.pk, "starts_eagerly": "on"}
@@ -300,8 +335,8 @@ def test_who_may_not_run_programs_has_no_way_to_another_program(log_in, tmp_path
     assert not trace.exists()
 
 
-def test_who_may_not_run_programs_does_not_restart_them(log_in, tmp_path) -> None:
-    profile, _trace = child_of_this(tmp_path)
+def test_who_may_not_run_programs_does_not_restart_them(log_in, tmp_path, settings: Any) -> None:
+    profile, _trace = child_of_this(tmp_path, settings)
     row = McpConnectionFactory(transport="stdio", url="", profile=profile)
     for deed in ("drain_it", "reconnect_it", "refresh_it"):
         address = reverse(f"admin:tools_catalog_mcpconnection_{deed}", args=[row.pk])

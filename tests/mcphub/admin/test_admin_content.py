@@ -106,7 +106,7 @@ def test_a_file_takes_the_place_of_the_content(log_in):
         page(McpResource, "add"),
         {**picture, "backend": "text", "uri": "x://w", "upload": SimpleUploadedFile("p", b"\xff\x00")},
     )
-    assert "no UTF-8 text" in str(wrong.context["adminform"].form.errors["upload"])
+    assert "not UTF-8 text" in str(wrong.context["adminform"].form.errors["upload"])
 
 
 @pytest.mark.parametrize(

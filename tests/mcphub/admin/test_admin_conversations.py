@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from invocations.approvals.models import McpApproval
-from mcphub.chat.models import AIResponse, ChatMessage, ChatSession, Query
+from mcphub.features.chat.models import AIResponse, ChatMessage, ChatSession, Query
 from sessions_app.history.models import AuditEvent
 from sessions_app.models import RateLimitBucket
 from tests.factories import ApiKeyFactory, McpToolInvocationFactory, UserFactory
@@ -76,9 +76,9 @@ def test_a_transcript_nests_calls_and_leads_to_the_audit_and_back(turn, log_in):
         assert invocation in words
         assert "a secret answer \\u202e" in words
         assert "&lt;b&gt;sunny&lt;/b&gt;" in words
-        assert "never answered" in words
+        assert "not answered" in words
         assert "Over the limit" in words
-        assert "70 + 8 tokens" in words
+        assert "70 input + 8 output tokens" in words
     back = f"{reverse('admin:chat_query_changelist')}?q={query.pk}"
     assert back in client.get(invocation).content.decode()
     assert client.get(back).headers["location"] == pages(session, query)[1]
@@ -125,7 +125,7 @@ def test_calls_in_a_transcript_keep_their_bodies_from_who_may_not_read_them(turn
     for page in pages(session, query):
         words = client.get(page).content.decode()
         assert "secret answer" in words
-        assert "may not read arguments" in words
+        assert "read arguments, results and errors" in words
         assert ("Berlin" in words, "sunny" in words) == (False, False)
 
 

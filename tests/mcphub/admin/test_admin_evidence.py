@@ -39,7 +39,7 @@ def test_an_auditor_sets_and_releases_a_hold(log_in) -> None:
     )
     hold = AuditHold.objects.get()
     release = reverse("admin:invocations_audithold_release_hold", args=[hold.pk])
-    assert "Retention may then remove" in client.get(release).content.decode()
+    assert "Retention can then remove" in client.get(release).content.decode()
     client.post(release, {"confirmed": "yes", "reason": "closed"})
     hold.refresh_from_db()
     assert hold.released_at is not None

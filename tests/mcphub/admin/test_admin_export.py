@@ -92,7 +92,7 @@ def test_bodies_go_only_to_who_may_read_them_and_asks_for_them(log_in, calls):
         assert b"body 1" not in file
         assert all(json.loads(line)["bodies_hidden"] for line in file.splitlines()[:-1])
     assert (
-        "your account may not read them"
+        "your account can't read them"
         in viewer.get(reverse("admin:invocations_mcptoolinvocation_changelist")).content.decode()
     )
 

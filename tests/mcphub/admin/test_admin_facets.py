@@ -28,7 +28,7 @@ def rows(db):
 
 
 def counted(client, **query):
-    """Give what the panel says, and facet -> words -> (count, address)."""
+    """Return what the panel says, and facet -> words -> (count, address)."""
     response = client.get(reverse("admin:invocation_facets"), query)
     assert response.status_code == 200
     facets = {
@@ -45,7 +45,7 @@ def shown(client, address):
 def test_each_value_is_counted_and_leads_to_its_calls(log_in, rows):
     client = log_in("Viewer")
     page, facets = counted(client)
-    assert "5 rows, all that are found" in page
+    assert "5 matches, all there are" in page
     assert "<b>" not in page
     assert {words: count for words, (count, _link) in facets["tool"].items()} == {"echo": "4", "<b>add": "1"}
     assert facets["principal"].keys() == {f"laptop ({rows[0].principal})"}
@@ -71,7 +71,7 @@ def test_figures_are_of_what_the_filters_find_and_a_chosen_value_is_taken_out(lo
     assert 'aria-current="true"' in page
     assert parse_qs(urlsplit(facets["tool"]["echo"][1]).query) == {"transport__exact": [rows[0].transport]}
     page, facets = counted(client, tool_name="none such")
-    assert "Nothing is found here" in page
+    assert "Nothing matches" in page
     assert not facets
     assert counted(client, started_at_from_0="2031-01-01")[1] == {}
     assert counted(client, started_at_to_0="9999-12-31")[1].keys() > {"tool", "status"}
@@ -80,7 +80,7 @@ def test_figures_are_of_what_the_filters_find_and_a_chosen_value_is_taken_out(lo
 def test_a_count_that_was_cut_says_so(log_in, rows, monkeypatch):
     monkeypatch.setattr(admin_facets, "MOST_COUNTED", 3)
     page, facets = counted(log_in("Viewer"))
-    assert "the newest 3 rows" in page
+    assert "the newest 3 matches" in page
     assert {words: count for words, (count, _link) in facets["tool"].items()} == {"echo": "2+", "<b>add": "1+"}
 
 
@@ -88,7 +88,7 @@ def test_a_count_whose_time_was_over_says_so(log_in, rows, monkeypatch):
     monkeypatch.setattr(admin_facets, "SECONDS", 0)
     monkeypatch.setattr(walking, "FIRST_STRETCH", 2)
     page, facets = counted(log_in("Viewer"), tool_name="echo")
-    assert "the newest 1 row found here" in page
+    assert "the newest 1 match" in page
     assert facets["tool"]["echo"][0] == "1+"
 
 

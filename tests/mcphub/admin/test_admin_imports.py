@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from sessions_app.kit.admin import kept_files
 from sessions_app.login.session_store import SessionStore
-from tests.factories import McpToolDefinitionFactory
-from tools_catalog.models import HttpService, McpToolDefinition
+from tests.factories import GroupFactory, McpToolDefinitionFactory
+from tools_catalog.models import HttpService, McpToolDefinition, McpToolset
 
 pytestmark = pytest.mark.program
 """A description is read in a process of its own."""
@@ -57,19 +57,63 @@ def test_a_description_is_looked_at_and_then_chosen_from(log_in: Any) -> None:
     assert "+ Odd ones." in page
 
 
-def test_what_destroys_is_marked_and_chosen_by_hand(log_in: Any) -> None:
-    document = json.loads(json.dumps(TICKETS))
-    document["paths"]["/tickets"]["delete"] = {"operationId": "clear", "description": "Delete all."}
-    page = look(log_in("Operator"), document, reads_only="on").content.decode()
-    rows = {
-        key: re.search(rf'<input type="checkbox"[^>]*value="{re.escape(key)}"[^>]*>.*?</tr>', page, re.DOTALL)
-        for key in ("GET /tickets", "DELETE /tickets")
+def rows_of(page: str) -> dict[str, tuple[bool, str]]:
+    """Return each operation of the page: whether it is ticked, and its effects."""
+    found = re.findall(r'<input type="checkbox" name="operation" value="([^"]*)"([^>]*)>(.*?)</tr>', page, re.DOTALL)
+    words = ("Read-only", "Writes", "Destructive")
+    return {key: (" checked" in box, next(word for word in words if word in row)) for key, box, row in found}
+
+
+RISKY = json.loads(json.dumps(TICKETS))
+RISKY["paths"]["/tickets"] |= {
+    "delete": {"operationId": "clear", "description": "Delete all."},
+    "post": {"operationId": "createTicket"},
+}
+RISKY["paths"]["/tickets/purge"] = {"post": {"operationId": "createPurge"}, "get": {"operationId": "purge"}}
+SHOWN = {
+    "GET /tickets": (True, "Read-only"),
+    "POST /tickets": (False, "Writes"),
+    "DELETE /tickets": (False, "Destructive"),
+    "GET /tickets/[all]": (True, "Read-only"),
+    "GET /tickets/purge": (False, "Destructive"),
+    "POST /tickets/purge": (False, "Destructive"),
+}
+
+
+def test_what_writes_is_marked_and_chosen_by_hand(log_in: Any) -> None:
+    client = log_in("Operator")
+    assert rows_of(look(client, RISKY).content.decode()) == SHOWN
+    page = client.get(reverse("admin:service_import"), {"draft": "1", "effects": "destroys"}).content.decode()
+    assert rows_of(page) == {key: row for key, row in SHOWN.items() if row[1] == "Destructive"}
+
+
+def test_new_tools_are_off_and_go_where_the_page_says(log_in: Any) -> None:
+    client = log_in("Operator")
+    group, toolset = GroupFactory(name="helpers"), McpToolset.objects.create(slug="help", enabled=True)
+    look(client, RISKY)
+    where = {"toolset": toolset.pk, "groups": [group.pk]}
+    asked = {"chosen": "ticked", "operation": ["GET /tickets", "DELETE /tickets"], **where}
+    page = client.post(reverse("admin:service_import"), asked, follow=True).content.decode()
+    assert "The new tools are off." in page
+    made = McpToolDefinition.objects.all()
+    assert {(tool.name, tool.enabled, *tool.groups.all(), *tool.toolsets.all()) for tool in made} == {
+        ("tickets_list", False, group, toolset),
+        ("tickets_clear", False, group, toolset),
     }
-    assert all(rows.values())
-    shown = {
-        key: (" checked" in row[0], "Destructive" in row[0], "Read-only" in row[0]) for key, row in rows.items() if row
-    }
-    assert shown == {"GET /tickets": (True, False, True), "DELETE /tickets": (False, True, False)}
+    look(client, RISKY, service="again")
+    client.post(reverse("admin:service_import"), {"chosen": "matching", "effects": "reads", "enable": "on"})
+    assert set(made.filter(enabled=True).values_list("name", flat=True)) == {"again_list", "again_odd"}
+
+
+def test_what_was_chosen_stays_where_the_import_is_refused(log_in: Any) -> None:
+    client, toolset = log_in("Operator"), McpToolset.objects.create(slug="help", enabled=True)
+    look(client, RISKY)
+    McpToolDefinitionFactory(name="tickets_clear")
+    asked = {"chosen": "ticked", "operation": ["DELETE /tickets", "POST /tickets"], "toolset": toolset.pk}
+    page = client.post(reverse("admin:service_import"), asked, follow=True).content.decode()
+    assert "Nothing was imported." in page
+    assert [key for key, (is_ticked, _effects) in rows_of(page).items() if is_ticked] == ["POST /tickets"]
+    assert f'<option value="{toolset.pk}" selected>' in page
 
 
 @pytest.mark.parametrize(
@@ -90,7 +134,8 @@ def test_an_address_inside_is_not_fetched(log_in: Any) -> None:
 def test_either_a_file_or_an_address(log_in: Any) -> None:
     given = {"service": "tickets", "kind": "openapi"}
     assert (
-        "Give a file or an address." in log_in("Operator").post(reverse("admin:service_import"), given).content.decode()
+        "Choose a file or enter a URL."
+        in log_in("Operator").post(reverse("admin:service_import"), given).content.decode()
     )
 
 
@@ -103,7 +148,7 @@ def test_who_may_not_write_tools_may_not_import(log_in: Any, role: str) -> None:
 
 def test_a_draft_that_is_gone_is_asked_for_again(log_in: Any) -> None:
     answer = log_in("Operator").post(reverse("admin:service_import"), {"chosen": "matching"}, follow=True)
-    assert "no longer there" in answer.content.decode()
+    assert "has expired" in answer.content.decode()
 
 
 LARGE: dict[str, Any] = {
@@ -123,11 +168,11 @@ def test_operations_are_chosen_by_a_filter_that_is_sent_in_their_place(log_in: A
     """1 200 fields would be more than Django takes of a form."""
     client = log_in("Operator")
     page = look(client, LARGE).content.decode()
-    assert "200 of 1200 operations are shown." in page
-    assert page.count('type="checkbox"') == 200
+    assert "Showing 200 of 1200 operations." in page
+    assert page.count('name="operation"') == 200
     chosen = {"method": "GET", "tag": "reading", "text": "/EVEN/1"}
     page = client.get(reverse("admin:service_import"), {"draft": "1", **chosen}).content.decode()
-    assert "Import all 55 that match" in page
+    assert "Import all 55 matching" in page
     assert "DELETE /" not in page
     answer = client.post(reverse("admin:service_import"), {"chosen": "matching", **chosen})
     assert answer.status_code == 302
@@ -140,7 +185,7 @@ def test_a_filter_that_is_none_matches_nothing(log_in: Any) -> None:
     look(client, LARGE)
     given = {"draft": "1", "method": "BREW", "text": "x" * 300}
     page = client.get(reverse("admin:service_import"), given).content.decode()
-    assert "0 of 0 operations are shown." in page
+    assert "Showing 0 of 0 operations." in page
     client.post(reverse("admin:service_import"), {"chosen": "matching", **given})
     assert not McpToolDefinition.objects.exists()
 
@@ -149,7 +194,7 @@ def test_a_name_that_another_tool_has_is_said_before_the_import(log_in: Any) -> 
     McpToolDefinitionFactory(name="tickets_list")
     client = log_in("Operator")
     page = look(client, TICKETS).content.decode()
-    assert "Another tool has this name." in page
+    assert "Another tool already has this name." in page
     client.post(reverse("admin:service_import"), {"chosen": "matching"})
     assert set(McpToolDefinition.objects.values_list("name", flat=True)) == {"tickets_list", "tickets_odd"}
 
@@ -178,7 +223,7 @@ def test_a_file_is_kept_while_the_form_has_errors(log_in: Any) -> None:
     page = client.post(reverse("admin:service_import"), {**given, "service": "tickets"}).content.decode()
     assert "GET /tickets" in page
     page = client.post(reverse("admin:service_import"), given).content.decode()
-    assert "Give a file or an address." in page, "a description that was read is kept no longer"
+    assert "Choose a file or enter a URL." in page, "a description that was read is kept no longer"
 
 
 def test_another_file_or_an_address_takes_the_place_of_a_kept_one(log_in: Any) -> None:
@@ -186,7 +231,7 @@ def test_another_file_or_an_address_takes_the_place_of_a_kept_one(log_in: Any) -
     look(client, NAMELESS)
     given = {"again": "on", "source": "http://169.254.169.254/latest"}
     page = client.post(reverse("admin:service_import"), {"service": "tickets", "kind": "openapi", **given})
-    assert "Give a file or an address." in page.content.decode()
+    assert "Choose a file or enter a URL." in page.content.decode()
     given = {"source": "http://169.254.169.254/latest"}
     page = client.post(reverse("admin:service_import"), {"service": "tickets", "kind": "openapi", **given})
     assert "is not on the public internet" in page.content.decode()
@@ -197,7 +242,7 @@ def test_a_kept_file_is_for_its_own_login_alone_and_bounded(log_in: Any) -> None
     look(log_in("Operator"), NAMELESS)
     given = {"service": "tickets", "kind": "openapi", "again": "on"}
     page = log_in("Operator").post(reverse("admin:service_import"), given).content.decode()
-    assert "Give a file or an address." in page
+    assert "Choose a file or enter a URL." in page
     rows = SessionStore.get_model_class().objects
     before = rows.count()
     client = log_in("Operator")
@@ -209,7 +254,7 @@ def test_a_kept_file_is_for_its_own_login_alone_and_bounded(log_in: Any) -> None
 def test_a_file_that_is_too_large_to_be_kept_has_to_be_chosen_again(log_in: Any) -> None:
     long = b'{"openapi": "' + b" " * kept_files.MOST_BYTES + b'"}'
     page = look(log_in("Operator"), long, service="no good name").content.decode()
-    assert "too large to be kept" in page
+    assert "too large to keep" in page
     assert 'name="again"' not in page
 
 

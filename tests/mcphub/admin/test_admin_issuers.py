@@ -15,10 +15,10 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphub.login.models import LinkedIdentity
-from mcphub.signin.issuers import keys, trust
-from mcphub.signin.issuers.models import Issuer
-from mcphub.signin.issuers.trust import TokenRefused, Trust
+from mcphub.features.login.models import LinkedIdentity
+from mcphub.features.signin.issuers import keys, trust
+from mcphub.features.signin.issuers.models import Issuer
+from mcphub.features.signin.issuers.trust import TokenRefused, Trust
 from sessions_app.models import AuditEvent
 from tests.factories import UserFactory
 from tests.wire.issuing import ForeignIssuer, foreign_issuer
@@ -73,7 +73,7 @@ def test_one_issuer_alone_is_asked_about_tokens_that_name_none() -> None:
     first.save()
     second = row_of(name="other", issuer="https://other.example", method="asked", client_id="hub", enabled=True)
     second.set_secret(SECRET)
-    with pytest.raises(ValidationError, match="asked already"):
+    with pytest.raises(ValidationError, match="already uses introspection"):
         second.full_clean()
 
 
@@ -121,7 +121,7 @@ def test_a_secret_goes_in_never_comes_out_and_follows_no_address(log_in) -> None
     page = reverse("admin:signin_issuer_change", args=[row.pk])
     assert SECRET not in client.get(page).content.decode()
     refused = client.post(page, form(**{**asked, "question_address": "https://evil.example/"}))
-    assert "Enter it again" in refused.content.decode()
+    assert "Enter the secret again" in refused.content.decode()
     row.refresh_from_db()
     assert (row.trust().secret, row.question_address) == (SECRET, "https://login.example/introspect")
     assert SECRET not in client.get(reverse("admin:signin_issuer_history", args=[row.pk])).content.decode()

@@ -19,7 +19,7 @@ BEGIN = datetime(2026, 5, 1, tzinfo=UTC)
 
 @pytest.fixture
 def sessions(db):
-    """Give the keys of sessions as the list shows them; always three begin at one moment."""
+    """Return the keys of sessions as the list shows them; always three begin at one moment."""
     for number in range(20):
         McpSessionFactory(
             session_id=f"s~{number * 7 % 20:02d}",
@@ -39,7 +39,7 @@ def page(monkeypatch):
 
 
 def followed(client, where, *links):
-    """Give the keys on each page from an address on, by whichever of the links there is."""
+    """Return the keys on each page from an address on, by whichever of the links there is."""
     pages = []
     for _ in range(30):
         shown = client.get(reverse(LIST) + where).context_data["cl"]
@@ -74,7 +74,7 @@ def test_what_no_index_finds_is_found_by_looking_further(log_in, sessions, page,
     assert list(chain(*pages)) == [key for key in sessions if key in rare]
     assert (len(pages) > 2) is (window < 100)
     text = client.get(reverse(LIST) + "?q=rare").content.decode()
-    assert ("Look further" in text) is (window < 100)
+    assert ("Search further" in text) is (window < 100)
 
 
 def test_where_a_page_found_nothing_one_goes_back_to_what_lies_above_it(log_in, sessions, page, monkeypatch):
@@ -104,7 +104,7 @@ def test_an_indexed_filter_looks_at_its_own_rows_alone(log_in, sessions, page, m
 def test_a_place_that_is_none_is_left_out_and_said(log_in, sessions, page, place):
     answer = log_in("Viewer").get(f"{reverse(LIST)}?state__exact=closed&{place}", follow=True)
     assert answer.redirect_chain == [(f"{reverse(LIST)}?state__exact=closed", 302)]
-    assert "Left out: " in answer.content.decode()
+    assert "Ignored: " in answer.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_an_empty_page_says_why_and_offers_only_what_can_be_done(log_in, session
     def told(query):
         return client.get(reverse(LIST) + query).content.decode()
 
-    assert "Nothing matches the search and the filters." in told("?q=absent")
+    assert "Nothing matches the search and filters." in told("?q=absent")
     assert "Add MCP session" not in told("?q=absent")
     assert "Nothing on this page" in told("?before=1999-01-01")
     monkeypatch.setattr(page, "window", 2)
-    assert "What lies beyond it may match." in told("?q=absent")
+    assert "Later pages may match." in told("?q=absent")
     McpSession.objects.all().delete()
-    assert "There is nothing here yet." in told("")
+    assert "Nothing here yet." in told("")
 
 
 def test_nobody_is_offered_to_select_rows_that_were_not_counted(log_in, sessions, page):

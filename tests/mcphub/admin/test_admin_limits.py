@@ -43,7 +43,7 @@ def test_buckets_are_filled_after_a_question_and_it_is_on_record(log_in: Any) ->
     empty, other = bucket("key:1"), bucket("anonymous 10.0.0.1")
     client = log_in("Operator")
     data = {"action": "fill", "_selected_action": [empty.pk]}
-    assert "Fill 1 bucket?" in client.post(reverse(LIST), data).content.decode()
+    assert "Refill 1 rate limit?" in client.post(reverse(LIST), data).content.decode()
     empty.refresh_from_db()
     assert empty.tokens < 1
     done = client.post(reverse(LIST), {**data, "confirmed": "yes", "reason": "a demo"})

@@ -55,7 +55,7 @@ def test_what_came_too_fast_is_cut_and_said(log_in, rows):
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ({"q": "trace"}, "A list with free words"),
+        ({"q": "trace"}, "A list with free-text search"),
         ({"arguments": '$.text="hello"'}, "reads every body"),
         ({"started_at_to_0": "2026-01-01"}, "has an end"),
         ({"before": "2"}, "first page"),

@@ -36,7 +36,7 @@ def test_all_is_well_while_nothing_is_worse_than_before(log_in):
     calls(30)
     page = log_in("superuser").get(reverse("admin:index"), {"range": "1h"})
     assert page.context["findings"] == []
-    assert "All is well" in page.content.decode()
+    assert "All systems normal" in page.content.decode()
 
 
 def test_more_failures_than_before_are_said_with_the_way_to_them(log_in):
@@ -45,7 +45,7 @@ def test_more_failures_than_before_are_said_with_the_way_to_them(log_in):
     calls(10, failed=True)
     client = log_in("superuser")
     (finding,) = shown(client)["findings"]
-    assert finding.words == "33.3 % of the calls failed; in the time before it was 0.0 %."
+    assert finding.words == "33.3 % of calls failed, compared with 0.0 % in the previous period."
     assert len(client.get(finding.link).context["cl"].result_list) == 10
 
 
@@ -124,7 +124,7 @@ def test_the_five_nearest_to_a_quota_lead_to_it(log_in):
     ]
     words = page.content.decode()
     assert "desk of ada" in words
-    assert "warns only" in words
+    assert "warning only" in words
     assert budgets[1]["link"] == reverse("admin:invocations_mcpquota_change", args=[quota.pk])
     assert budgets[1]["link"] in words
 

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import translation
 
 from mcphub.console import palette
 from mcphub.groups import ROLES
@@ -32,8 +33,8 @@ def found(client: Any, words: str) -> dict[str, list[str]]:
 def test_without_words_it_offers_pages_and_deeds(log_in):
     offered = found(log_in("superuser"), "")
     assert {"Overview", "API keys", "Retention"} <= set(offered["Go to"])
-    assert {"Invite somebody", "Paste and connect"} <= set(offered["Do"])
-    assert list(offered) == ["Go to", "Do"]
+    assert {"Invite someone", "Paste and connect"} <= set(offered["Actions"])
+    assert list(offered) == ["Go to", "Actions"]
 
 
 def test_each_kind_of_row_is_found_by_its_words(log_in):
@@ -62,6 +63,70 @@ def test_what_begins_with_the_word_stands_first_and_a_kind_has_few(log_in):
     McpToolDefinitionFactory(name="find_it")
     tools = found(log_in("superuser"), "find")["Tools"]
     assert (tools[0], len(tools)) == ("find_it", palette.MOST_OF_A_KIND)
+
+
+EVERYDAY = [
+    ("alert", "My notifications"),
+    ("slack", "My notifications"),
+    ("webhook", "My notifications"),
+    ("email", "My notifications"),
+    ("budget", "Quotas"),
+    ("spend", "Prices"),
+    ("cost", "Quotas"),
+    ("limit", "Quotas"),
+    ("audit log", "Configuration history"),
+    ("activity", "Configuration history"),
+    ("sso", "Login providers"),
+    ("saml", "Login providers"),
+    ("oidc", "Login providers"),
+    ("mfa", "Second factors"),
+    ("2fa", "Second factors"),
+    ("passkey", "Second factors"),
+    ("docs", "REST"),
+    ("help", "Keyboard"),
+    ("swagger", "REST"),
+    ("openapi", "Import an API"),
+    ("theme", "My access"),
+    ("language", "My access"),
+    ("logout", "My access"),
+    ("password", "Change my password"),
+    ("egress", "Services"),
+    ("timeout", "Tools"),
+    ("role", "Groups"),
+    ("permission", "Groups"),
+    ("team", "Workspaces"),
+    ("tenant", "Workspaces"),
+    ("user", "People"),
+    ("invite", "Invite someone"),
+    ("token", "API keys"),
+    ("credentials", "Secrets"),
+    ("csv", "Calls"),
+    ("export", "Catalogue as a file"),
+    ("logs", "Calls"),
+    ("trace", "Calls"),
+    ("backup", "Catalogue as a file"),
+    ("siem", "Audit export"),
+    ("pii", "Guardrails"),
+    ("mask", "Redaction"),
+    ("policy", "Call rules"),
+    ("throttle", "Rate limits"),
+    ("workers", "Server processes"),
+    ("version", "Server processes"),
+    ("stdio", "Launch profiles"),
+    ("upstream", "Connections"),
+    ("oauth", "Authorized apps"),
+    ("dashboard", "Overview"),
+]
+RUSSIAN = [("бюджет", "Quotas"), ("оповещения", "My notifications"), ("роль", "Groups"), ("выйти", "My access")]
+
+
+@pytest.mark.parametrize(("words", "leads_to"), [*EVERYDAY, *RUSSIAN])
+@pytest.mark.parametrize("language", ["en", "ru"])
+def test_everyday_words_lead_to_their_page_in_either_language(log_in, words, leads_to, language):
+    answer = log_in("superuser").get(reverse(FIND), {"q": words}, headers={"accept-language": language}).json()
+    offered = [item["title"] for group in answer["groups"] for item in group["items"]]
+    with translation.override(language):
+        assert translation.gettext(leads_to) in offered
 
 
 @pytest.mark.parametrize("role", [*ROLES, "nobody"])

@@ -8,7 +8,7 @@ from django.urls import reverse
 from oauth2_provider.models import Application
 
 from mcphub.console.persons import AS_IT_IS, NOBODY, SUPERUSER, role_of
-from mcphub.signin.models import Consent
+from mcphub.features.signin.models import Consent
 from sessions_app.models import ApiKey, AuditEvent, BusEvent, McpSession
 from tests.factories import GroupFactory, McpSessionFactory, McpToolInvocationFactory, UserFactory
 
@@ -86,7 +86,7 @@ def test_one_button_ends_everything(root, anna):
     McpSessionFactory(principal=f"user:{anna.pk}")
     address = reverse("admin:auth_user_disable", args=[anna.pk])
     asked = root.get(address)
-    assert "for good" in asked.content.decode()
+    assert "permanently" in asked.content.decode()
     anna.refresh_from_db()
     assert anna.is_active
     assert root.post(address, {"confirmed": "1", "reason": "left"}).status_code == 302

@@ -6,8 +6,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from mcphub.chat.models import ChatModel, ChatProvider, ChatProviderState
-from tests.chat.running import ScriptedProvider
+from mcphub.features.chat.models import ChatModel, ChatProvider, ChatProviderState
+from tests.features.chat.running import ScriptedProvider
 
 pytestmark = pytest.mark.django_db
 KEY = "sk-a-key-of-some-length"
@@ -85,8 +85,8 @@ def test_the_test_asks_for_real_and_says_each_step(log_in, provider, settings) -
     with ScriptedProvider(KEY) as running:
         ChatProvider.objects.update(base_url=running.url)
         told = log_in("Operator").post(page, {"model": model.pk}).content.decode()
-        assert "It answers" in told
-        assert "It streams" in told
+        assert "Responds" in told
+        assert "Streams" in told
         assert "It calls nothing" in told
         assert [each["headers"]["authorization"] for each in running.about("hi.")] == [f"Bearer {KEY}"] * 2
         provider.refresh_from_db()
@@ -100,7 +100,7 @@ def test_the_test_asks_for_real_and_says_each_step(log_in, provider, settings) -
         log_in("Operator").post(page, {"model": model.pk})
         state.refresh_from_db()
         assert not state.is_failing
-        assert "Answers again" in log_in("Viewer").get(reverse("admin:chat_chatprovider_changelist")).content.decode()
+        assert "Recovered" in log_in("Viewer").get(reverse("admin:chat_chatprovider_changelist")).content.decode()
     told = log_in("Operator").post(page, {"model": model.pk}).content.decode()
     assert "cannot be reached" in told
     assert log_in("Viewer").post(page, {"model": model.pk}).status_code == 403
@@ -109,6 +109,6 @@ def test_the_test_asks_for_real_and_says_each_step(log_in, provider, settings) -
 def test_a_credential_is_no_further_header(log_in, provider) -> None:
     page = reverse("admin:chat_chatprovider_change", args=[provider.pk])
     answer = log_in("Operator").post(page, form(headers='{"api-key": "0123456789abcdef0123456789abcdef"}'))
-    assert "api-key holds a credential" in answer.content.decode()
+    assert "api-key contains a credential" in answer.content.decode()
     provider.refresh_from_db()
     assert provider.headers == {}

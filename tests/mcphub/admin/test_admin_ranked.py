@@ -38,7 +38,7 @@ def tally(name: str, calls: int, errors: int, *durations_ms: int) -> None:
 
 
 def order(client: Any, address: str, column: str, *, highest: bool = False) -> list[str]:
-    """Give the names of the list's first page, sorted by a column as its heading's link does."""
+    """Return the names of the list's first page, sorted by a column as its heading's link does."""
     listed = client.get(address).context["cl"]
     number = list(listed.list_display).index(column)
     rows = client.get(address, {"o": f"{'-' if highest else ''}{number}"}).context["cl"].result_list

@@ -25,7 +25,8 @@ def test_auditor_adds_a_rule_and_every_process_hears_of_it(log_in):
     rule = McpRedactionRule.objects.exclude(kind="form").get()
     assert AuditEvent.objects.first().kind == "redaction_rule.created"
     assert BusEvent.objects.filter(subject="redaction_changed").exists()
-    assert "such a rule already" in client.post(reverse(ADD), RULE).content.decode()
+    assert "already exists" in client.post(reverse(ADD), RULE).content.decode()
+    McpRedactionRule.objects.filter(pk=rule.pk).update(enabled=False)  # as a second person did
     client.post(reverse("admin:invocations_mcpredactionrule_delete", args=[rule.pk]), {"post": "yes"})
     assert AuditEvent.objects.first().kind == "redaction_rule.deleted"
 
@@ -33,10 +34,10 @@ def test_auditor_adds_a_rule_and_every_process_hears_of_it(log_in):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"place": "text"}, "Write $ and then steps"),
-        ({"kind": "header", "place": "$.text"}, "Write the name of one HTTP header"),
+        ({"place": "text"}, "Enter $ followed by steps"),
+        ({"kind": "header", "place": "$.text"}, "Enter the name of one HTTP header"),
         ({"tool_name": "a b"}, "Use the characters"),
-        ({"kind": "form", "place": "no_such_form"}, "Write one of: address_password, "),
+        ({"kind": "form", "place": "no_such_form"}, "Choose one of: address_password, "),
     ],
 )
 def test_rule_that_could_not_be_applied_is_refused(log_in, change, words):
@@ -80,4 +81,4 @@ def test_preview_shows_what_would_be_stored_and_stores_nothing(log_in, echo):
     assert not McpToolInvocation.objects.exists()
     assert not AuditEvent.objects.filter(after__contains="s3cret").exists()
     whole = client.post(reverse("admin:redaction_preview"), {"arguments": "[1]"}).content.decode()
-    assert "Write one JSON object here." in whole
+    assert "Enter one JSON object." in whole

@@ -42,7 +42,7 @@ def save(client, name, query=FAILED, of=CALLS, **more):
 
 
 def links(response):
-    """Give the views above the list: words -> (address, whether it is the one that is seen)."""
+    """Return the views above the list: words -> (address, whether it is the one that is seen)."""
     found = re.findall(
         r'<a class="hub-range" href="([^"]+)"([^>]*)>(?:<span.*</span>)?([^<]*)</a>', response.content.decode()
     )
@@ -58,7 +58,7 @@ def test_the_address_names_the_columns_in_their_order(log_in, rows):
     assert "git" in page
     assert re.search(r"\d+ B", page)
     page = client.get(address(), {"columns": "tool,<b>,status"}).content.decode()
-    assert "This list has no column &lt;b&gt;. It has: time, status" in page
+    assert "This list has no column &lt;b&gt;. Available columns: time, status" in page
     assert headings(client.get(address(), {"columns": "nothing"}))[0] == "time"
 
 
@@ -114,7 +114,7 @@ def test_the_same_name_replaces_and_a_name_must_be_one(log_in, rows):
     save(client, "mine")
     assert "now shows this list" in save(client, "mine", query="tool_name=echo").content.decode()
     assert SavedView.objects.get().query == "tool_name=echo"
-    assert "Give the view a name." in save(client, "  ").content.decode()
+    assert "Enter a name for the view." in save(client, "  ").content.decode()
     assert "at most 60 characters" in save(client, "x" * 61).content.decode()
     assert "too many filters" in save(client, "long", query="tool_name=" + "x" * 5000).content.decode()
     assert SavedView.objects.count() == 1
@@ -144,9 +144,9 @@ def test_a_view_is_renamed_and_deleted_after_a_question(log_in, rows):
     save(client, "two", query="tool_name=echo")
     one = SavedView.objects.get(name="one")
     page = client.post(address("view", one.pk), {"name": "two"}, follow=True).content.decode()
-    assert "Another view has this name already" in page
+    assert "Another view already has this name" in page
     client.post(address("view", one.pk), {"name": "first"})
-    assert "cannot be undone" in client.get(address("view_delete", one.pk)).content.decode()
+    assert "be undone" in client.get(address("view_delete", one.pk)).content.decode()
     assert SavedView.objects.filter(name="first").exists()
     client.post(address("view_delete", one.pk), {"confirmed": "1"})
     assert [view.name for view in SavedView.objects.all()] == ["two"]

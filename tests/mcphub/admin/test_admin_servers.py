@@ -14,7 +14,7 @@ from django.contrib.sessions.models import Session
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from tests.tools_catalog.importers import configurations as told
+from tests.features.importers import configurations as told
 from tests.tools_catalog.proposals import definition, offer
 from tools_catalog.discovery import reconcile
 from tools_catalog.models import LaunchProfile, McpConnection, McpToolDefinition, McpToolset, Secret
@@ -29,7 +29,7 @@ def look(client: Any, text: Any, **more: Any) -> Any:
 
 
 def field(page: str, label: str) -> str:
-    """Give the name of the input with this label."""
+    """Return the name of the input with this label."""
     found = re.search(rf'<label for="(value-\d+-\d+)">{re.escape(label)}', page)
     assert found is not None, label
     return found[1]
@@ -91,8 +91,8 @@ def test_a_file_is_read_as_a_text_is(log_in: Any) -> None:
     [
         ({"text": "{"}, "Line 1"),
         ({"text": "{}"}, "There are no servers in it"),
-        ({}, "Give one of the three"),
-        ({"text": "{}", "source": "https://x.example"}, "Give one of the three"),
+        ({}, "Enter one of the three"),
+        ({"text": "{}", "source": "https://x.example"}, "Enter one of the three"),
         ({"source": "http://169.254.169.254/server.json"}, "is not on the public internet"),
         ({"text": '{"mcpServers": {"a": 1}}'}, "it must be an object"),
     ],
@@ -113,9 +113,9 @@ def test_an_operator_brings_addresses_and_neither_programs_nor_secrets(log_in: A
     client = log_in("Operator")
     page = look(client, told.ZED)
     text = html.unescape(page.content.decode())
-    assert "which an upstream manager may add" in text
+    assert "so only an upstream manager can add it" in text
     answer = save(client, page, [0, 1, 2], **{field(text, "Authorization"): "a-long-token"})
-    assert "You may not write secrets" in html.unescape(answer.content.decode())
+    assert "You can't write secrets" in html.unescape(answer.content.decode())
     assert (McpConnection.objects.count(), LaunchProfile.objects.count(), Secret.objects.count()) == (0, 0, 0)
     secret = Secret(name="FAR", origins="https://far.example", users="connection:far")
     secret.set_value("a-long-token")
@@ -166,15 +166,16 @@ def test_more_values_than_a_form_takes_are_refused_before_they_are_shown(log_in:
     assert "too many values" in page
 
 
-def test_the_paths_of_a_program_are_proposed_and_may_be_changed(log_in: Any) -> None:
+def test_the_paths_of_a_program_are_proposed_and_may_be_changed(log_in: Any, settings: Any) -> None:
+    settings.MCPHUB_CHILDREN_WRITABLE = ("/srv",)
     client = log_in("Upstream manager")
-    entry = {"command": "node", "args": ["/srv/work/notes/dist/index.js"]}
+    entry = {"command": "node", "args": ["/srv/project/notes/dist/index.js"]}
     page = look(client, {"mcpServers": {"a": entry, "b": entry, "c": {**entry, "args": ["/etc/x"]}}})
-    assert 'value="/srv/work/notes"' in page.content.decode()
-    given = {"readable-0": "/srv/work/notes", "readable-1": "", "writable-1": "/srv/out /srv/more"}
+    assert 'value="/srv/project/notes"' in page.content.decode()
+    given = {"readable-0": "/srv/project/notes", "readable-1": "", "writable-1": "/srv/out /srv/more"}
     assert save(client, page, [0, 1], **given).status_code == 302
     one, two = LaunchProfile.objects.order_by("name")
-    assert (one.readable, one.writable) == (["/srv/work/notes"], [])
+    assert (one.readable, one.writable) == (["/srv/project/notes"], [])
     assert (two.readable, two.writable) == ([], ["/srv/out", "/srv/more"])
 
 
@@ -236,7 +237,7 @@ def test_an_unknown_one_leads_back_to_the_list(log_in: Any) -> None:
     client = log_in("Upstream manager")
     for name in ("nothing", "<script>"):
         answer = client.get(reverse(HERE), {"known": name}, follow=True)
-        assert "The hub knows no server" in answer.content.decode()
+        assert "The hub has no known server" in answer.content.decode()
 
 
 def test_an_operator_sees_known_programs_without_a_way_to_add_them(log_in: Any) -> None:
@@ -252,7 +253,7 @@ def test_a_registry_at_a_private_address_is_not_asked(log_in: Any) -> None:
 
 
 def served(name: str) -> tuple[McpConnection, str]:
-    """Give a connection with one approved tool, and its page."""
+    """Return a connection with one approved tool, and its page."""
     connection = McpConnection.objects.create(slug=name, transport="sse", url=f"https://{name}.example")
     reconcile.approve(offer(connection, definition("read"))["read"], author=None, reason="")
     return connection, f"{reverse('admin:connection_imported')}?ids={connection.pk}"
@@ -262,7 +263,7 @@ def test_an_address_leads_to_a_connection_a_toolset_and_a_client(log_in: Any) ->
     client = log_in("Upstream manager")
     assert 'aria-current="step">Paste' in client.get(reverse(HERE)).content.decode()
     page = look(client, "https://mcp.shop.example/mcp")
-    assert 'aria-current="step">Look and fill in' in page.content.decode()
+    assert 'aria-current="step">Review and complete' in page.content.decode()
     assert save(client, page, [0]).status_code == 302
     assert (McpConnection.objects.get().slug, McpConnection.objects.get().url) == (
         "shop",
@@ -274,7 +275,7 @@ def test_approved_tools_are_put_into_a_toolset_that_is_made_for_them(log_in: Any
     connection, where = served("shop")
     client = log_in("Operator")
     text = client.get(where).content.decode()
-    assert 'aria-current="step">Who may use them' in text
+    assert 'aria-current="step">Choose who can use them' in text
     assert "every caller" in text
     assert client.post(where, {"share": "1", "toolset": "", "slug": "shopping"}).status_code == 302
     toolset = McpToolset.objects.get()

@@ -113,7 +113,7 @@ def test_who_may_not_close_sessions_finds_no_way_to_kill_one(log_in, session):
     assert kill not in page(client, session).content.decode()
     assert client.post(kill, {"confirmed": "yes", "typed": session.pk[:8]}).status_code == 403
     implicit = McpSessionFactory(is_implicit=True, state="created", initialized_at=None)
-    assert "Kill session" not in page(log_in("Operator"), implicit).content.decode()
+    assert "End session" not in page(log_in("Operator"), implicit).content.decode()
     assert told(page(client, implicit)) == ["first request"]
 
 

@@ -43,7 +43,7 @@ def test_an_operator_cancels_what_is_open_after_confirming(log_in):
     client = log_in("Operator")
     asked = cancel(client, task, over).content.decode()
     assert "Cancel 1 task?" in asked
-    assert "1 is over already." in asked
+    assert "1 had already ended." in asked
     assert McpTask.objects.get(pk=task.pk).state == "working"
     assert cancel(client, task, over, confirmed="yes").status_code == 302
     found = McpTask.objects.get(pk=task.pk)

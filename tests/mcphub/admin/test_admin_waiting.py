@@ -44,14 +44,14 @@ def test_the_console_proposes_and_another_login_confirms(tool: McpToolDefinition
         values[name] = form[name].field.prepare_value(getattr(tool, name))
     values.pop("destructive", None)
     answer = olga.post(page, {**values, "read_only": "on"}, follow=True)
-    assert "waits for a second person" in answer.content.decode()
+    assert "second person must confirm" in answer.content.decode()
     tool.refresh_from_db()
     assert (tool.read_only, tool.destructive) == (False, True)
     place = f"/admin/sessions_app/waitingchange/{WaitingChange.objects.get(state='waiting').pk}/"
     assert olga.post(f"{place}confirm/", {"confirmed": "1"}).status_code == 403
     assert "read_only: no → yes" in oleg.get(f"{place}change/").content.decode()
     answer = oleg.post(f"{place}confirm/", {"confirmed": "1", "reason": "seen"}, follow=True)
-    assert "in force" in answer.content.decode()
+    assert "in effect" in answer.content.decode()
     tool.refresh_from_db()
     assert (tool.read_only, tool.destructive) == (True, False)
 
@@ -67,9 +67,9 @@ def test_the_overview_counts_them_for_who_may_decide(tool: McpToolDefinition) ->
 
 
 def test_many_are_confirmed_at_once_and_each_says_what_became_of_it(tool: McpToolDefinition) -> None:
-    patch(by_key("catalog:write"), destructive=False)
+    patch(by_key("catalog:write", created_by=UserFactory()), destructive=False)
     other = McpToolDefinitionFactory(name="other")
-    patch(by_key("catalog:write"), name="other", destructive=False)
+    patch(by_key("catalog:write", created_by=UserFactory()), name="other", destructive=False)
     other.refresh_from_db()
     other.title = "Changed"
     other.save()
@@ -83,3 +83,17 @@ def test_many_are_confirmed_at_once_and_each_says_what_became_of_it(tool: McpToo
     tool.refresh_from_db()
     other.refresh_from_db()
     assert (tool.destructive, other.destructive) == (False, True)
+
+
+def test_the_first_of_two_confirmations_says_that_one_more_person_is_needed(tool: McpToolDefinition) -> None:
+    patch(by_key("catalog:write"), destructive=False)
+    change = WaitingChange.objects.get()
+    path = f"/admin/sessions_app/waitingchange/{change.pk}/"
+    for name, words, is_destructive in (("oleg", "one more person", True), ("olga", "in effect", False)):
+        client = Client()
+        client.force_login(operator(name))
+        answer = client.post(f"{path}confirm/", {"confirmed": "1", "reason": "seen"}, follow=True)
+        assert words in answer.content.decode()
+        tool.refresh_from_db()
+        assert tool.destructive is is_destructive
+    assert "oleg" in client.get(f"{path}change/").content.decode()

@@ -14,7 +14,7 @@ PAGE = {"accept": "text/html,application/xhtml+xml"}
 def page_of(answer, status: int) -> str:
     assert (answer.status_code, answer["Content-Type"]) == (status, "text/html; charset=utf-8")
     text: str = answer.content.decode()
-    assert 'href="/admin/"' in text
+    assert 'href="/"' in text, "the start page leads each person to pages that are open to them"
     return text
 
 
@@ -53,7 +53,7 @@ def test_a_form_that_is_too_old(log_in):
 @pytest.mark.django_db
 def test_a_host_that_is_not_the_hubs():
     answer = Client().get("/admin/", headers={**PAGE, "host": "evil.example"})
-    assert "The request cannot be read" in page_of(answer, 400)
+    assert "Bad request" in page_of(answer, 400)
 
 
 @pytest.mark.parametrize("model", ["tools_catalog_mcptooldefinition", "invocations_mcptoolinvocation"])
@@ -62,4 +62,4 @@ def test_a_row_that_is_not_there_leads_back_to_the_list_and_its_filters(log_in, 
     address = reverse(f"admin:{model}_change", args=["gone"])
     answer = log_in("Viewer").get(address, {"_changelist_filters": back}, follow=True, headers=PAGE)
     assert answer.redirect_chain == [(f"{reverse(f'admin:{model}_changelist')}?{back}", 302)]
-    assert "gone: it was never made, or is gone." in answer.content.decode()
+    assert "gone doesn&#x27;t exist" in answer.content.decode()

@@ -61,14 +61,16 @@ def everybody(log_in: Any) -> dict[str, Client]:
 
 
 def is_in(answer: Any) -> bool:
-    """Whether somebody was let in: shown something, led on, or told that it wants another method or does not exist."""
+    """Return whether somebody was let in: shown something, led on, or told that it wants another method or does not
+    exist.
+    """
     if answer.status_code in (301, 302):
         return not re.match(r"(/admin)?/login/\?next=(/|%2F)", answer.headers["Location"])
     return answer.status_code not in (401, 403)
 
 
 def reads(rows: dict[str, Any]) -> Iterator[tuple[What, Asked]]:
-    """Give each address, and how it is read."""
+    """Return each address, and how it is read."""
     for pattern in dict.fromkeys(patterns()):
         if "logout" not in pattern:
             where = address(pattern, rows)
@@ -76,7 +78,7 @@ def reads(rows: dict[str, Any]) -> Iterator[tuple[What, Asked]]:
 
 
 def changes(rows: dict[str, Any]) -> Iterator[tuple[What, Asked]]:
-    """Give each change, and how it is asked for: with an empty form, which a page complains of."""
+    """Return each change, and how it is asked for: with an empty form, which a page complains of."""
     lists = {reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") for model in _pages()}
     for pattern in dict.fromkeys(patterns()):
         where = address(pattern, rows)
@@ -133,12 +135,12 @@ def _answer(client: Client, method: str, where: str, form: dict[str, Any] | None
 
 
 def _may_change(answer: Any) -> bool:
-    """Whether the method is there at all, and open to who asked."""
+    """Return whether the method is there at all, and open to who asked."""
     return is_in(answer) and answer.status_code != 405
 
 
 def _may_act(client: Client, where: str, form: dict[str, Any]) -> bool:
-    """Whether a list acts on what is chosen. It shows itself again to who is not offered the action."""
+    """Return whether a list acts on what is chosen. It shows itself again to who is not offered the action."""
     client.cookies.pop("messages", None)  # what an earlier action was told, and no page has shown
     answer = _answer(client, "POST", where, form)
     if not is_in(answer) or "cl" in (getattr(answer, "context_data", None) or {}):

@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from functools import partial
 
 from tests import operations
 from tests.rigs.attacks import rows
@@ -14,7 +15,9 @@ from tests.rigs.attacks.target import Attack, Listener, NotHeld, Target, need
 from tests.rigs.rewriting import FAST, Rewriting
 from tests.servers import ROOT, Hub, free_port, postgres_database, until
 from tests.upstreams.attacking import attacked
+from tests.wire import approving
 from tests.wire.speech import Speaker
+from tests.wire.toolbox import Apart
 
 CANARY = "canary/of+the house"
 _TOOLS = "tools_catalog.McpToolDefinition"
@@ -149,6 +152,105 @@ def careless_edits(target: Target) -> str:
     return f"the literal was answered with {made.status_code}, the mark with {marked.status_code}"
 
 
+_WAYS_OUT: dict[str, tuple[str, str, dict[str, object]]] = {
+    "name": ("tool", "loose-name", {"name": "loose-other"}),
+    "tag": ("tag", "money", {"meta": {}}),
+    "annotation": ("annotation", "idempotentHint=false", {"idempotent": True}),
+    "toolset": ("toolset", "loose", {"tools": []}),
+    "copy": ("tool", "loose-copy", {}),
+}
+
+
+def loosened_rules(target: Target) -> str:
+    """By who may only edit the catalogue: out from under a rule that denies large amounts."""
+    try:
+        return _loosened(target)
+    finally:  # one of the rules covers tools of others, whose calls bring no amount
+        target.hub.operate(operations.delete, "tools_catalog.McpPolicyRule", name__startswith="loose-")
+        target.hub.settle()
+
+
+def _loosened(target: Target) -> str:
+    schema = {"type": "object", "properties": {"amount": {"type": "number"}}}
+    with (
+        Listener().serving() as bank,
+        Listener().serving() as shop,
+        target.rest(target.key("loosener", "catalog:write", "tools:list", "tools:call")) as editor,
+        Speaker(target.hub.url, target.hub.key) as speaker,
+    ):
+        url = f"{bank.url}/pay"
+        tool = {"description": "Pays.", "input_schema": schema, "backend": "http", "meta": {"tags": ["money"]}}
+        for way, (applies_to, name, edit) in _WAYS_OUT.items():
+            made = {**tool, "name": f"loose-{way}", "configuration": {"method": "POST", "url": f"{url}/{way}"}}
+            assert editor.post("/api/tool-definitions/", json=made).status_code == 201
+            if way == "toolset":
+                assert editor.post("/api/toolsets/", json={"slug": "loose", "tools": [made["name"]]}).status_code == 201
+            row = {"name": f"loose-{way}", "applies_to": applies_to, "target": name, "condition": "args.amount > 100"}
+            target.hub.operate(operations.create, "tools_catalog.McpPolicyRule", **row, effect="deny", words="no")
+            address = "/api/toolsets/loose/" if way == "toolset" else f"/api/tool-definitions/{made['name']}/"
+            if way == "copy":
+                editor.post("/api/tool-definitions/", json={**made, "name": "loose-other-copy", "meta": {}})
+            else:
+                editor.patch(address, json=edit)
+        editor.post("/api/services/", json={"slug": "loose-shop", "url": shop.url})
+        configuration = {"method": "POST", "service": "loose-shop", "url": "/pay/tag"}
+        moved = {**tool, "name": "loose-moved", "meta": {}, "configuration": configuration}
+        assert editor.post("/api/tool-definitions/", json=moved).status_code == 201
+        answer = editor.patch("/api/services/loose-shop/", json={"url": bank.url})
+        need(answer.status_code == 202, f"a service moved to the bank: {answer.status_code} {answer.text[:200]}")
+        until(lambda: "loose-moved" in speaker.modern("tools/list").text)
+        listed = until(lambda: "loose-toolset" in (text := speaker.modern("tools/list").text) and text)
+        names = [f"loose-{way}" for way in _WAYS_OUT] + ["loose-other", "loose-other-copy", "loose-moved"]
+        for name in names:
+            speaker.modern_call(name, {"amount": 500})
+        need(not bank.heard, f"{len(bank.heard)} calls of {len(names)} reached the bank past their rules")
+        need("loose-other" not in listed, "a renamed tool or a copy is listed")
+        speaker.modern_call("loose-tag", {"amount": 5})
+        need(len(bank.heard) == 1, "a call that the rules admit did not reach the bank")
+    return f"{len(_WAYS_OUT) + 1} ways out were held back; {len(names)} large calls were denied, a small one was made"
+
+
+def _call_once_known(speaker: Speaker, tool: str, arguments: dict[str, int]) -> object:
+    """Calls at one time take connections of their own, so that each worker may have to learn of the tool first."""
+    return until(lambda: (answer := speaker.modern_call(tool, arguments)) and "error" not in answer.json() and answer)
+
+
+def moved_approval(target: Target) -> str:
+    """By who may only edit the catalogue: a call that waits for its yes, sent elsewhere before and after the yes."""
+    schema = {"type": "object", "properties": {"amount": {"type": "number"}}}
+    with (
+        Listener().serving() as bank,
+        Listener().serving() as evil,
+        target.rest(target.key("mover", "catalog:write", "tools:list", "tools:call")) as editor,
+        Speaker(target.hub.url, target.hub.key) as speaker,
+    ):
+        editor.post("/api/services/", json={"slug": "moved", "url": bank.url})
+        configuration = {"method": "POST", "service": "moved", "url": "/pay", "body": {"amount": "{amount}"}}
+        row = {"name": "moved", "applies_to": "tool", "target": "moved-pay", "effect": "ask", "words": "Yes?"}
+        target.hub.operate(operations.create, "tools_catalog.McpPolicyRule", **row)
+        tool = {"name": "moved-pay", "description": "Pays.", "input_schema": schema, "backend": "http"}
+        assert editor.post("/api/tool-definitions/", json={**tool, "configuration": configuration}).status_code == 201
+        asked = [{"amount": 1}, {"amount": 2}]
+        answers = [Apart(partial(_call_once_known, speaker, "moved-pay", arguments)) for arguments in asked]
+        waiting = until(lambda: (found := target.hub.operate(approving.waiting, "moved-pay"))[1:] and found)
+        rows_of = {id_: target.hub.operate(approving.row, id_)["arguments"]["amount"] for id_ in waiting}
+        first, second = sorted(rows_of, key=rows_of.__getitem__)
+        assert target.hub.operate(approving.decide, first, True) == "approved"
+        answers[0].settled()
+        speaker.modern_call("moved-pay", asked[0])
+        need(len(bank.heard) == 1, f"the bank heard {len(bank.heard)} of one approved call")
+        moved = editor.patch("/api/services/moved/", json={"url": evil.url})
+        need(moved.status_code == 202, f"the service of a tool under a rule moved: {moved.status_code}")
+        target.hub.operate(operations.change, "tools_catalog.HttpService", {"slug": "moved"}, url=evil.url)
+        decided = target.hub.operate(approving.decide, second, True)
+        need(decided == "changed", f"the yes to the moved call gave {decided}")
+        target.hub.operate(approving.decide, second, False)
+        answers[1].settled()
+        speaker.modern_call("moved-pay", asked[1])
+        need(not evil.heard and len(bank.heard) == 1, f"the other origin heard {len(evil.heard)} calls")
+    return "the yes to the moved call was refused, and neither origin heard of it"
+
+
 ATTACKS = [
     Attack("1a", "a stdio child tries to own the hub", hostile_child),
     Attack("1b", "a key with all scopes is written into the database", inserted_key),
@@ -157,4 +259,6 @@ ATTACKS = [
     Attack("3b", "a description is fetched from another port", imported_description),
     Attack("Ma", "the data directory is open to other users", open_folder),
     Attack("Mb", "a key with catalog:write marks tools and writes credentials", careless_edits),
+    Attack("Mc", "a key with catalog:write takes tools from under rules in force", loosened_rules),
+    Attack("Md", "a key with catalog:write moves a call that waits for its approval", moved_approval),
 ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 
-from tests.chat.conftest import set_up
-from tests.chat.running import ScriptedProvider
+from tests.features.chat.conftest import set_up
+from tests.features.chat.running import ScriptedProvider
 from tests.rigs.attacks import rows
 from tests.rigs.attacks.target import Attack, Target, need
 from tests.servers import until

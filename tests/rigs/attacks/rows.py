@@ -34,7 +34,7 @@ def fetch_description(url: str, service: str) -> str:
     """Fetch as the page that imports does; give why that failed, or nothing."""
     from asgiref.sync import async_to_sync
 
-    from tools_catalog.importers import fetching
+    from mcphub.features.importers import fetching
 
     try:
         async_to_sync(fetching.fetch)(url, "openapi", service)
@@ -44,7 +44,7 @@ def fetch_description(url: str, service: str) -> str:
 
 
 def where_is(words: list[str]) -> dict[str, list[str]]:
-    """Give the columns of all tables that hold these words, as they are: word -> table.column."""
+    """Return the columns of all tables that hold these words, as they are: word -> table.column."""
     from django.db import connection
 
     found: dict[str, list[str]] = {word: [] for word in words}
@@ -62,7 +62,7 @@ def where_is(words: list[str]) -> dict[str, list[str]]:
 
 
 def rows_of(word: str) -> list[dict[str, Any]]:
-    """Give the recorded calls in which a word stands."""
+    """Return the recorded calls in which a word stands."""
     from invocations.models import McpToolInvocation
 
     return [

@@ -28,6 +28,7 @@ BOUNDS = {
     "MCPHUB_MAX_CONNECTIONS": str(CONNECTIONS),
     "MCPHUB_HEADER_TIMEOUT_SECONDS": "2",
     "MCPHUB_CHAT_BURST": "1000",
+    "MCPHUB_APPROVAL_HOLD_SECONDS": "1",
 }
 TOOLBOX = ROOT / "tests" / "toolbox" / "bundle.json"
 
@@ -39,10 +40,10 @@ class NotHeld(Exception):
 @dataclass(frozen=True)
 class Attack:
     number: str
-    """That of docs/security.md, and a letter where there are several."""
+    """That of docs/secure/security.md, and a letter where there are several."""
     name: str
     run: Callable[[Target], str]
-    """Give what it saw; raise NotHeld."""
+    """Return what it saw; raise NotHeld."""
 
     def is_one_of(self, numbers: Sequence[str]) -> bool:
         return self.number in numbers or re.sub("[a-z]", "", self.number) in numbers

@@ -15,6 +15,7 @@ from django.utils import timezone
 from sessions_app import bus
 from sessions_app.kit.database import Dedicated
 from sessions_app.models import ApiKey, BusEvent
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -112,7 +113,7 @@ class Hearing:
         await asyncio.to_thread(self.follower.stop)
 
     async def next(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return await self.heard.get()
 
 
@@ -205,9 +206,7 @@ def test_follower_goes_on_after_its_connection_broke(caplog):
             await publish("x", "a")
             assert await hearing.next() == "a"
             await sync_to_async(sql)("ALTER TABLE sessions_app_busevent RENAME TO away")
-            async with asyncio.timeout(10):
-                while hearing.follower.failing_since is None:  # noqa: ASYNC110 - set by a thread
-                    await asyncio.sleep(0.01)
+            await until(lambda: hearing.follower.failing_since is not None)
             await sync_to_async(sql)("ALTER TABLE away RENAME TO sessions_app_busevent")
             await publish("x", "b")
             assert await hearing.next() == "b"
@@ -225,7 +224,7 @@ def test_follower_ends_by_itself_when_its_loop_is_closed():
 
     asyncio.run(begin())
     bus.publish("x", "nobody hears")
-    follower._thread.join(10)
+    follower._thread.join(PATIENCE_SECONDS)
     assert follower._thread not in threading.enumerate()
 
 

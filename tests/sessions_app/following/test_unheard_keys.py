@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 
@@ -12,13 +13,13 @@ from sessions_app.models import ApiKey
 
 @pytest.mark.usefixtures("transactional_db")
 def test_guesses_of_one_moment_cost_one_look_and_one_too_many_is_not_looked_for() -> None:
-    _, key = ApiKey.issue("one")
-    read_again: list[None] = []
+    row, key = ApiKey.issue("one")
+    read_again: list[set[int]] = []
     looks: list[asyncio.Task[None]] = []
 
     async def look() -> list[bool]:
-        async def read() -> None:
-            read_again.append(None)
+        async def read(ids: Collection[int]) -> None:
+            read_again.append(set(ids))
 
         keys = UnheardKeys(read, looks.append)
         guesses = [f"mcph_{number:08x}_{'x' * 43}" for number in range(199)]
@@ -26,7 +27,8 @@ def test_guesses_of_one_moment_cost_one_look_and_one_too_many_is_not_looked_for(
         return await asyncio.gather(*(keys.has(bytes.fromhex(ApiKey.hash(text)), text) for text in texts))
 
     assert asyncio.run(look()) == [True, *[False] * 200]
-    assert len(read_again) == len(looks) == 1
+    assert read_again == [{row.pk}]
+    assert len(looks) == 1
 
 
 def test_what_does_not_look_like_a_key_is_not_looked_for() -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from sessions_app.workspaces.scope import Scope
 from tools_catalog.backends.python import PythonBackend, definition
 from tools_catalog.backends.threads import ToolThreads
 from tools_catalog.call.base import ToolResult
@@ -23,6 +24,7 @@ class ScriptedContext(NullNotifier):
     caller_label: str = "tester"
     caller_principal: str = "key:1"
     caller_scopes: frozenset[str] = frozenset({"tools:call"})
+    caller_workspace: Scope | None = None
     client_capabilities: Mapping[str, Any] = field(default_factory=dict)
     meta: Mapping[str, Any] | None = None
     seconds: float = 5.0
@@ -45,6 +47,7 @@ class ScriptedContext(NullNotifier):
             caller_label=self.caller_label,
             caller_principal=self.caller_principal,
             caller_scopes=self.caller_scopes,
+            caller_workspace=self.caller_workspace,
             client_capabilities=self.client_capabilities,
             meta=self.meta,
         )
@@ -85,7 +88,7 @@ Script = Callable[[Received, asyncio.StreamWriter], Awaitable[None] | None]
 
 
 def reply(status: int = 200, body: bytes = b"", content_type: str | None = None, **headers: str) -> bytes:
-    """Give the bytes of one HTTP/1.1 answer; underscores in header names stand for hyphens."""
+    """Return the bytes of one HTTP/1.1 answer; underscores in header names stand for hyphens."""
     lines = [f"HTTP/1.1 {status} Scripted", f"Content-Length: {len(body)}"]
     if content_type:
         lines.append(f"Content-Type: {content_type}")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from sessions_app.protocol.errors import UpstreamError
 from tests.tools_catalog.addresses import CLOSED, ODD_URLS, OPEN
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.egress import guard as egress
 from tools_catalog.egress.guard import EgressRefused, GuardedBackend
 from tools_catalog.egress.rules import MAX_REDIRECTS, EgressPolicy, is_public
@@ -103,7 +104,7 @@ class Recording(httpcore2.AsyncMockBackend):
 
 
 def answers(*rounds: list[str]) -> Callable[[str, int], Awaitable[list[str]]]:
-    """Give a resolver that answers one round after the other, the last one for ever."""
+    """Return a resolver that answers one round after the other, the last one for ever."""
     left = list(rounds)
 
     async def resolve(host: str, port: int) -> list[str]:
@@ -403,10 +404,10 @@ def test_a_connection_ends_when_its_tls_handshake_is_cancelled() -> None:
         async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, egress.client(policy) as using:
             port = server.sockets[0].getsockname()[1]
             asking = asyncio.create_task(using.get(f"https://127.0.0.1:{port}/"))
-            await asyncio.wait_for(begun.wait(), 60)
+            await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
-            await asyncio.wait_for(gone.wait(), 10)
+            await asyncio.wait_for(gone.wait(), PATIENCE_SECONDS)
 
     asyncio.run(run())

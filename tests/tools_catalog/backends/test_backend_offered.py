@@ -123,7 +123,7 @@ def test_an_embedded_resource_of_a_function_has_a_type():
 def test_what_is_no_message_is_the_functions_fault(value):
     @offered.prompt
     async def odd():
-        """Give something."""
+        """Return something."""
         return value
 
     with pytest.raises(errors.ResultInvalid):

@@ -11,6 +11,7 @@ import pytest
 from backend_peers import ScriptedContext, reference_of, run_tool, schema_of
 
 from sessions_app.protocol import errors
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.backends.python import Context, PythonBackend, tool
 from tools_catalog.backends.threads import WAITING_PER_THREAD, SyncContext, ToolThreads
 from tools_catalog.call.base import ToolResult
@@ -78,7 +79,7 @@ def test_sync_tools_run_at_most_as_many_as_there_are_threads_and_excess_is_refus
         running.append(1)
         most.append(len(running))
         entered.release()
-        release.wait(5)
+        release.wait(PATIENCE_SECONDS)
         running.pop()
 
     async def go() -> int:
@@ -87,7 +88,7 @@ def test_sync_tools_run_at_most_as_many_as_there_are_threads_and_excess_is_refus
         limit = 2 * (1 + WAITING_PER_THREAD)
         tasks = [asyncio.create_task(backend.call({}, ScriptedContext())) for _ in range(limit)]
         for _ in range(2):
-            assert await asyncio.to_thread(entered.acquire, timeout=5)
+            assert await asyncio.to_thread(entered.acquire, timeout=PATIENCE_SECONDS)
         with pytest.raises(errors.ServerBusy):
             await backend.call({}, ScriptedContext())
         release.set()
@@ -106,7 +107,7 @@ def test_abandoned_sync_tool_learns_that_nobody_waits() -> None:
     def stays(context: SyncContext) -> None:
         """Stay after the call."""
         started.set()
-        cancelled.wait(5)
+        cancelled.wait(PATIENCE_SECONDS)
         assert context.is_cancelled
         try:
             context.progress(1)
@@ -125,7 +126,7 @@ def test_abandoned_sync_tool_learns_that_nobody_waits() -> None:
         threads.close()
 
     asyncio.run(go())
-    assert learned.wait(5)
+    assert learned.wait(PATIENCE_SECONDS)
 
 
 def test_shared_threads_are_made_once_from_the_settings() -> None:
@@ -141,7 +142,7 @@ def test_a_caller_who_fills_the_threads_and_the_queue_keeps_nobody_else_waiting(
     def fills() -> None:
         """Hold a thread."""
         entered.release()
-        release.wait(30)
+        release.wait(PATIENCE_SECONDS)
 
     @tool
     def passes() -> str:
@@ -158,9 +159,11 @@ def test_a_caller_who_fills_the_threads_and_the_queue_keeps_nobody_else_waiting(
         ]
         try:
             for _ in range(3):
-                assert await asyncio.to_thread(entered.acquire, timeout=5)
+                assert await asyncio.to_thread(entered.acquire, timeout=PATIENCE_SECONDS)
             for _ in range(5):
-                answer = await asyncio.wait_for(other.call({}, ScriptedContext(caller_principal="key:2")), 5)
+                answer = await asyncio.wait_for(
+                    other.call({}, ScriptedContext(caller_principal="key:2")), PATIENCE_SECONDS
+                )
                 assert answer.content[0]["text"] == "passed"
             assert not entered.acquire(blocking=False)
         finally:

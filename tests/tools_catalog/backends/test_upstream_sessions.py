@@ -12,6 +12,7 @@ import pytest
 from backend_peers import Peer, Received, ScriptedContext, reply, serving
 
 from sessions_app.protocol import errors
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.scrubbing import Scrubber
@@ -67,7 +68,7 @@ class Upstream:
 
     async def until(self, method: str) -> Received:
         """Wait until such a message came; give it."""
-        async with asyncio.timeout(30), self.came:
+        async with asyncio.timeout(PATIENCE_SECONDS), self.came:
             await self.came.wait_for(lambda: method in self.seen)
             return self.received[self.seen.index(method)]
 
@@ -231,7 +232,7 @@ def test_what_the_upstream_asks_unasked_is_answered() -> None:
 
     async def run() -> list[dict[str, Any]]:
         upstream = Upstream(stream=EVENTS + event(None, id="e0") + event(ping) + b"data: {{{\n\n" + event(other))
-        async with connected(upstream), asyncio.timeout(30), upstream.came:
+        async with connected(upstream), asyncio.timeout(PATIENCE_SECONDS), upstream.came:
             await upstream.came.wait_for(lambda: upstream.seen.count("response") >= 2)
         return [
             json.loads(one.body)

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.protocol import envelope, errors
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.backends.http.template import Template
 from tools_catalog.call.context import NoClientInput
 from tools_catalog.egress.rules import EgressPolicy
@@ -287,11 +288,11 @@ def test_a_call_that_is_given_up_ends_its_connection() -> None:
         server = await asyncio.start_server(hang, "127.0.0.1", 0)
         async with server, connected(server.sockets[0].getsockname()[1]) as client:
             call = asyncio.create_task(client.request("tools/call", CALL, ScriptedContext()))
-            await asyncio.wait_for(begun.wait(), 60)
+            await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            await asyncio.wait_for(gone.wait(), 60)
+            await asyncio.wait_for(gone.wait(), PATIENCE_SECONDS)
 
     asyncio.run(run())
 

@@ -1,7 +1,7 @@
 """How well detectors find what they look for: `make guardrail-quality`.
 
 `labelled.jsonl` holds self-made texts, each with a kind, and how often what is in it. Half of them, told by `kept`, was
-not looked at while detectors were written; its figures are the ones in docs/guardrails.md.
+not looked at while detectors were written; its figures are the ones in docs/secure/guardrails.md.
 
     python -m tests.tools_catalog.guardrails.quality [--half kept|tuned|all] [--misses]
 """
@@ -49,7 +49,9 @@ def read() -> list[Labelled]:
 
 
 def scored(items: Iterable[Labelled]) -> tuple[dict[str, Score], list[tuple[Labelled, Counter[str]]]]:
-    """Give the score of each kind, and the items of which something else was found. All detectors look at all items."""
+    """Return the score of each kind, and the items of which something else was found. All detectors look at all
+    items.
+    """
     scanner = scanner_of(tuple(kind for kind in KINDS if kind not in GROUPS["size"]), None, None)
     scores = {kind: Score() for kind in KINDS}
     misses = []

@@ -15,9 +15,9 @@ from sessions_app.history.models import WaitingChange
 from sessions_app.models import AuditEvent
 from tests.factories import McpToolInvocationFactory
 from tests.rest import by_key, by_person, error_of
+from tools_catalog.bundles import bundle
 from tools_catalog.guardrails.functions import GuardrailDefinitionError, guardrail
 from tools_catalog.guardrails.guardrail import Guardrail, GuardrailFinding, Guardrails
-from tools_catalog.importers import bundle
 from tools_catalog.models import HttpService, McpGuardrail
 
 pytestmark = pytest.mark.django_db

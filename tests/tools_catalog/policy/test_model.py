@@ -11,9 +11,10 @@ from django.urls import reverse
 from invocations.policy import recorded
 from sessions_app.history.models import WaitingChange
 from sessions_app.models import AuditEvent
-from tests.factories import McpToolDefinitionFactory, McpToolInvocationFactory
+from tests.factories import GroupFactory, McpToolDefinitionFactory, McpToolInvocationFactory
+from tests.mcphub.admin.conftest import _ground, log_in  # noqa: F401
 from tests.rest import by_key, by_person, error_of
-from tools_catalog.importers import bundle
+from tools_catalog.bundles import bundle
 from tools_catalog.models import McpPolicyRule
 
 pytestmark = pytest.mark.django_db
@@ -37,12 +38,50 @@ def a_rule(**fields: Any) -> McpPolicyRule:
         ({"name": "Not so"}, "name"),
         ({"priority": 5000}, "priority"),
         ({"ask_needed": 3}, "ask_needed"),
+        ({"effect": "ask", "ask_group": "finanse"}, "ask_group"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_at_its_field(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(ValidationError) as refused:
         McpPolicyRule(**{"name": "rule", **fields}).full_clean()
     assert field in refused.value.message_dict
+
+
+def test_a_group_that_does_not_exist_cannot_be_asked_and_the_next_name_is_offered() -> None:
+    row = McpPolicyRule(name="rule", effect="ask", ask_group="finanse")
+    GroupFactory(name="finance")
+    with pytest.raises(ValidationError, match="Did you mean finance"):
+        row.full_clean()
+    row.enabled = False
+    row.full_clean()  # one of a group that was deleted can be switched off
+    row.enabled, row.ask_group = True, "finance"
+    row.full_clean()
+
+
+@pytest.mark.parametrize(
+    ("fields", "unknown"),
+    [
+        ({"applies_to": "tool", "target": "pay pay.* refnd"}, ["refnd"]),
+        ({"applies_to": "connection", "target": "shop"}, ["shop"]),
+        ({"condition": '!("finance" in principal.groups) && "staf" in principal.groups'}, ["staf"]),
+        ({"condition": "'finance' in principal.groups || args.to == \"x\""}, []),
+    ],
+)
+def test_before_a_rule_is_saved_the_page_names_what_it_cannot_concern(
+    fields: dict[str, Any],
+    unknown: list[str],
+    log_in: Any,  # noqa: F811
+) -> None:
+    McpToolDefinitionFactory(name="pay")
+    GroupFactory(name="finance")
+    assert McpPolicyRule(name="rule", **fields).unknown_names() == unknown
+    whole = {"name": "rule", "effect": "deny", "applies_to": "all", "priority": 0, "enabled": "on", "ask_needed": 1}
+    whole |= {"ask_decider": "another", "ask_seconds": 60, "words": "", **fields}
+    told = log_in("Operator").post(reverse("admin:tools_catalog_mcppolicyrule_add") + "check/", whole).json()
+    assert not any(told["errors"].values())
+    for name in unknown:
+        assert name in told["preview"]
+    assert ("Nothing on this hub" in told["preview"]) == bool(unknown)
 
 
 def test_each_edit_is_a_version_and_an_event() -> None:
@@ -191,6 +230,6 @@ def test_who_may_not_read_bodies_does_not_learn_of_arguments_by_conditions(clien
     user.user_permissions.set(Permission.objects.filter(codename__in=names))
     client.force_login(user)
     page = reverse("admin:tools_catalog_mcppolicyrule_change", args=[row.pk])
-    assert "may not read the bodies" in client.get(page).content.decode()
+    assert "read the bodies" in client.get(page).content.decode()
     user.user_permissions.add(Permission.objects.get(codename="read_bodies"))
-    assert "It holds for 1" in client.get(page).content.decode()
+    assert "1 matched" in client.get(page).content.decode()

@@ -44,7 +44,9 @@ TOOLSETS = {"till": frozenset({"pay"})}
 
 def a_tool(name: str) -> Any:
     connection = "bank" if name == "pay.large" else None
-    return SimpleNamespace(name=name, connection=connection, definition=TOOLS[name], version="1", read_only=False)
+    return SimpleNamespace(
+        name=name, former=(), connection=connection, definition=TOOLS[name], version="1", read_only=False
+    )
 
 
 def a_caller(principal: str) -> Caller:

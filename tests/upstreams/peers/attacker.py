@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import resource
@@ -18,6 +19,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,13 @@ NUMBERS = {
     "keyctl": (250, 219), "bpf": (321, 280), "userfaultfd": (323, 282), "perf_event_open": (298, 241),
     "io_uring_setup": (425, 425), "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "chroot": (161, 51),
     "clone": (56, 220), "clone3": (435, 435), "name_to_handle_at": (303, 264), "fsopen": (430, 430),
-    "fchmodat2": (452, 452),
+    "fchmodat2": (452, 452), "prlimit64": (302, 261), "setpriority": (141, 140), "ioprio_set": (251, 30),
+    "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274), "migrate_pages": (256, 238), "move_pages": (279, 239), "get_robust_list": (274, 100),
+    "process_madvise": (440, 440), "process_mrelease": (448, 448), "kill": (62, 129), "tkill": (200, 130),
+    "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "setpgid": (109, 154),
+    "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180), "acct": (163, 89),
+    "shmctl": (31, 195), "semctl": (66, 191), "msgctl": (71, 187),
 }  # fmt: skip
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -72,6 +80,8 @@ def attacks(data: Path, hub: int, others: dict[str, Any]) -> Iterator[tuple[str,
         yield f"pass /proc/hub/{name}", lambda name=name: os.listdir(f"/proc/{hub}/{name}/")
     yield "write /proc/hub/mem", lambda: open(f"/proc/{hub}/mem", "r+b").close()
     yield from inside_processes(hub)
+    yield from by_number(hub)
+    yield "signal by an open file", lambda: owned(others["process"])
     yield "signal the hub", lambda: os.kill(hub, signal.SIGCONT)
     yield "signal its process group", lambda: os.killpg(os.getpgid(hub), signal.SIGCONT)
     yield "signal by a handle", lambda: call("pidfd_send_signal", call("pidfd_open", hub, 0), signal.SIGCONT, None, 0)
@@ -106,6 +116,103 @@ def inside_processes(hub: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "compare with the hub", lambda: call("kcmp", os.getpid(), hub, 1, 0, 0)
     yield "take an open file", lambda: call("pidfd_getfd", call("pidfd_open", hub, 0), 0, 0)
     yield "reopen the hub's input", lambda: os.open(f"/proc/{hub}/fd/0", os.O_RDONLY)
+
+
+def by_number(hub: int) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """What takes the number of a process, or a handle of one: each changes nothing where it is not held."""
+    room, mask, old = ctypes.create_string_buffer(64), struct.pack("Q", 1), ctypes.create_string_buffer(16)
+    for kind, name in enumerate(("cpu", "file size", "data", "stack", "core", "resident", "processes", "files")):
+        yield f"read the hub's limit of {name}", lambda kind=kind: call("prlimit64", hub, kind, None, old)
+        yield f"set the hub's limit of {name}", lambda kind=kind: limited(hub, kind)
+    yield "set a limit of the parent", lambda: limited(os.getppid(), 1)
+    yield "set the hub's priority", lambda: call("setpriority", 0, hub, os.getpriority(os.PRIO_PROCESS, hub))
+    yield "set the priority of its group", lambda: call("setpriority", 1, os.getpgid(hub), 0)
+    yield "set the priority of its user", lambda: call("setpriority", 2, os.getuid(), 0)
+    yield "set the priority of the own user", lambda: call("setpriority", 2, 0, 0)
+    yield "set the hub's priority of disks", lambda: call("ioprio_set", 1, hub, 2 << 13 | 4)
+    yield "set that of its group", lambda: call("ioprio_set", 2, os.getpgid(hub), 2 << 13 | 4)
+    yield "set that of its user", lambda: call("ioprio_set", 3, os.getuid(), 2 << 13 | 4)
+    yield "pin the hub to a processor", lambda: pinned(hub)
+    yield "schedule the hub", lambda: call("sched_setscheduler", hub, 0, struct.pack("i", 0))
+    yield "schedule the hub by its parameters", lambda: call("sched_setparam", hub, struct.pack("i", 0))
+    yield "schedule the hub by attributes", lambda: call("sched_setattr", hub, struct.pack("IIQiIQQQ", 48, *[0] * 7), 0)
+    yield "move the hub's memory", lambda: call("migrate_pages", hub, 1, mask, mask)
+    yield "move pages of the hub", lambda: call("move_pages", hub, 0, None, None, None, 0)
+    yield "read the hub's locks", lambda: call("get_robust_list", hub, room, room)
+    handle = lambda: call("pidfd_open", hub, 0)  # noqa: E731
+    yield "advise the hub's memory", lambda: call("process_madvise", handle(), struct.pack("QQ", 0, 0), 1, 20, 0)
+    yield "reap the hub's memory", lambda: reaped(handle())
+    for name in ("kill", "tkill"):
+        yield f"{name} the hub", lambda name=name: call(name, hub, 0)
+    yield "tgkill the hub", lambda: call("tgkill", hub, hub, 0)
+    told = struct.pack("iii", 0, 0, -1) + bytes(116)
+    yield "queue a signal to the hub", lambda: call("rt_sigqueueinfo", hub, signal.SIGCONT, told)
+    yield "queue a signal to a thread", lambda: call("rt_tgsigqueueinfo", hub, hub, signal.SIGCONT, told)
+    yield "move the hub to another group", lambda: call("setpgid", hub, 0)
+    for what, made, removed in (
+        ("shared memory", ("shmget", 0, 4096, 0o600), lambda number: ("shmctl", number, 0, None)),
+        ("semaphores", ("semget", 0, 1, 0o600), lambda number: ("semctl", number, 0, 0)),
+        ("message queues", ("msgget", 0, 0o600), lambda number: ("msgctl", number, 0, None)),
+    ):
+        yield what, lambda made=made, removed=removed: call(*removed(call(*made)))
+    yield "queues by name", lambda: call("mq_open", b"attacker", os.O_RDWR | os.O_CREAT, 0o600, None)
+    yield "accounting of processes", lambda: call("acct", None)
+    yield "a call that is not there yet", lambda: libc_call(468)
+    yield "a process beside its own parent", lambda: call("clone", 0x8000 | signal.SIGCHLD, 0, 0, 0, 0)
+    for name in ("oom_score_adj", "comm", "clear_refs", "coredump_filter", "timerslack_ns", "sched", "autogroup",
+                 "limits", "loginuid", "uid_map", "attr/current", "setgroups", "projid_map"):  # fmt: skip
+        yield f"write /proc/hub/{name}", lambda name=name: open(f"/proc/{hub}/{name}", "r+b").close()
+    for name in ("io", "syscall", "personality", "pagemap", "smaps", "numa_maps"):
+        yield f"read /proc/hub/{name}", lambda name=name: read_some(f"/proc/{hub}/{name}")
+    for name in ("ns/mnt", "ns/user", "exe"):
+        yield f"follow /proc/hub/{name}", lambda name=name: os.readlink(f"/proc/{hub}/{name}")
+    yield "list /proc/hub/fdinfo", lambda: os.listdir(f"/proc/{hub}/fdinfo")
+
+
+def limited(process: int, kind: int) -> int:
+    """Set a limit as it stands, by what the machine tells all."""
+    lines = Path(f"/proc/{process}/limits").read_text().splitlines()[1:]
+    order = ("cpu", "file size", "data", "stack", "core file", "resident", "processes", "open files")
+    words = next(line for line in lines if order[kind] in line.lower())[26:].split()
+    ends = [2**64 - 1 if word == "unlimited" else int(word) for word in words[:2]]
+    return call("prlimit64", process, kind, struct.pack("QQ", *ends), None)
+
+
+def pinned(process: int) -> int:
+    room = ctypes.create_string_buffer(128)
+    number = (204, 123)[IS_ARM]
+    length = int(libc.syscall(ctypes.c_long(number), ctypes.c_long(process), ctypes.c_long(128), room))
+    return call("sched_setaffinity", process, max(length, 8), room)
+
+
+def reaped(handle: int) -> int:
+    try:
+        return call("process_mrelease", handle, 0)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # the kernel looked: it would, were the hub about to end
+            return 0
+        raise
+
+
+def owned(process: int) -> str:
+    """Let the kernel end another process with a signal when a pipe can be read."""
+    here, there = os.pipe()
+    fcntl.fcntl(here, fcntl.F_SETOWN, process)
+    fcntl.fcntl(here, fcntl.F_SETSIG, signal.SIGTERM)
+    fcntl.fcntl(here, fcntl.F_SETFL, os.O_ASYNC)
+    os.write(there, b"x")
+    for _ in range(20):
+        if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+            return "it ended"
+        time.sleep(0.01)
+    raise PermissionError(errno.EPERM, "the signal did not come")
+
+
+def libc_call(number: int) -> int:
+    result = int(libc.syscall(ctypes.c_long(number), *(ctypes.c_long(-1),) * 4))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
 
 
 def into_the_kernel(hub: int) -> Iterator[tuple[str, Callable[[], Any]]]:

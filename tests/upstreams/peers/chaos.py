@@ -41,7 +41,7 @@ def state() -> dict[str, Any]:
 
 
 def answer(request: dict[str, Any], headers: dict[str, str] | None = None) -> Any:
-    """Give the result of a request that is answered well; None for what is not answered, a list for odd answers."""
+    """Return the result of a request that is answered well; None for what is not answered, a list for odd answers."""
     method, params, id_ = request["method"], request.get("params", {}), request.get("id")
     if method == "server/discover" and IS_MODERN:
         result: Any = {**MODERN, "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
@@ -68,7 +68,7 @@ def answer(request: dict[str, Any], headers: dict[str, str] | None = None) -> An
 
 
 def page(kind: str, cursor: str | None) -> dict[str, Any]:
-    """Give one of the pages of a list that has no end, or a list that is never the same."""
+    """Return one of the pages of a list that has no end, or a list that is never the same."""
     number = int(cursor or 0)
     if kind == "shifts":
         return {"tools": [{**ECHO, "description": uuid.uuid4().hex}]}
@@ -91,7 +91,7 @@ def note(number: int) -> dict[str, Any]:
 
 
 async def misbehaviour(mode: str, id_: Any) -> AsyncIterator[bytes]:
-    """Give the lines, without their ends, that a mode writes before it falls silent."""
+    """Return the lines, without their ends, that a mode writes before it falls silent."""
     if mode == "wrong_id":
         yield json.dumps(good("nobody")).encode()
     elif mode == "two_answers":
@@ -130,47 +130,52 @@ async def stdio() -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=64 * 1024 * 1024)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    out = sys.stdout.buffer
-
-    def say(line: bytes) -> None:
-        out.write(line + b"\n")
-        out.flush()
-
     while line := await reader.readline():
         request = json.loads(line)
         if "id" not in request:
             continue
         told = answer(request)
-        if not isinstance(told, str):
+        if isinstance(told, str):
+            await misbehaved(told, request["id"])
+        else:
             say(json.dumps(told).encode())
-            continue
-        if told == "die":
-            os._exit(3)
-        if told == "deaf":
-            await asyncio.sleep(3600)
-        if told == "huge":
-            out.write(b'{"jsonrpc":"2.0","id":1,"result":{"x":"')
-            while True:
-                out.write(PIECE)
-        if told == "prattle":
-            for _ in range(1000):
-                say(b"This is no message.")
-            told = "after words"
-        if told == "mute":
-            os.close(1)
-            await asyncio.sleep(3600)
-        if told == "shut":
-            os.close(0)
-            await asyncio.sleep(3600)
-        if told == "stderr":
-            for _ in range(2000):
-                sys.stderr.write("e" * 4096 + "\n")
-            told = "after stderr"
-        if told == "fork":
-            os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3600")  # noqa: ASYNC220 - it misbehaves on purpose
-            told = "forked"
-        async for piece in misbehaviour(told, request["id"]):
-            say(piece)
+
+
+def say(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def misbehaved(mode: str, id_: Any) -> None:
+    """Misbehave over stdio."""
+    out = sys.stdout.buffer
+    if mode == "die":
+        os._exit(3)
+    if mode == "deaf":
+        await asyncio.sleep(3600)
+    if mode == "huge":
+        out.write(b'{"jsonrpc":"2.0","id":1,"result":{"x":"')
+        while True:
+            out.write(PIECE)
+    if mode == "prattle":
+        for _ in range(1000):
+            say(b"This is no message.")
+        mode = "after words"
+    if mode == "mute":
+        os.close(1)
+        await asyncio.sleep(3600)
+    if mode == "shut":
+        os.close(0)
+        await asyncio.sleep(3600)
+    if mode == "stderr":
+        for _ in range(2000):
+            sys.stderr.write("e" * 4096 + "\n")
+        mode = "after stderr"
+    if mode == "fork":
+        os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3600")  # noqa: ASYNC220 - it misbehaves on purpose
+        mode = "forked"
+    async for piece in misbehaviour(mode, id_):
+        say(piece)
 
 
 # HTTP --------------------------------------------------------------------------------------------------

@@ -30,13 +30,13 @@ server: Any = Server("generation", **told)
 
 @server.tool()
 def turn(text: str, times: int = 1) -> str:
-    """Give the text turned round, so many times."""
+    """Return the text turned round, so many times."""
     return text[::-1] * times
 
 
 @server.tool()
 def order(zebra: int) -> dict[str, Any]:
-    """Give an object whose names are in no order."""
+    """Return an object whose names are in no order."""
     return {"zebra": zebra, "apple": {"y": 1, "b": [1.5, None, True]}, "Mango": "ü"}
 
 

@@ -70,7 +70,7 @@ KEY = "a key of the company that is long enough"
 
 
 def _kind(token: str) -> str:
-    """Give what kind of JWT an assertion is."""
+    """Return what kind of JWT an assertion is."""
     try:
         return str(jwt.get_unverified_header(token).get("typ"))
     except jwt.InvalidTokenError:
@@ -167,7 +167,7 @@ class Accounts:
 
 
 class Server(MCPServer):
-    """One whose lists depend on who asks."""
+    """One whose lists depend on the user."""
 
     async def list_tools(self) -> list[Tool]:
         token = get_access_token()
@@ -202,7 +202,7 @@ def made(url: str) -> tuple[MCPServer, Accounts]:
 
     @server.tool()
     def leak() -> str:
-        """Give back the token of the call, as a careless server does."""
+        """Return the token of the call, as a careless server does."""
         token = get_access_token()
         return f"the token is {token.token}" if token is not None else ""
 
@@ -303,7 +303,7 @@ class Breaking:
         await self.app(scope, receive, send)
 
     async def _answer_of(self, scope: Any, receive: Any) -> list[Any]:
-        """Give what would be sent."""
+        """Return what would be sent."""
         messages: list[Any] = []
 
         async def keep(message: Any) -> None:
@@ -350,7 +350,7 @@ class Breaking:
         return JSONResponse({"access_token": grant, "issued_token_type": ID_JAG, "token_type": "N_A"})
 
     def _believed(self, statement: str, form: dict[str, str]) -> Response:
-        """Give a token for whom a client with a known key speaks (RFC 7523, 2.1; RFC 8693)."""
+        """Return a token for whom a client with a known key speaks (RFC 7523, 2.1; RFC 8693)."""
         try:
             claims = jwt.decode(
                 statement, behaviour["key"], ["ES256"], audience=behaviour["audience"], issuer="the-hub"

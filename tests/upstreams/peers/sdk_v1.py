@@ -20,7 +20,7 @@ marks: dict[int, str] = {}
 
 @server.tool()
 def echo(text: str) -> str:
-    """Give the text back."""
+    """Return the text back."""
     return text
 
 

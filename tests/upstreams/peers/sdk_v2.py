@@ -30,7 +30,7 @@ server = MCPServer("peer-v2", version="2.0")
 
 @server.tool()
 def echo(text: str) -> str:
-    """Give the text back."""
+    """Return the text back."""
     return text
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a service's answer: the part that is wanted, in the form that a model reads."""
+"""Processing of a service's answer: the wanted part, in a form for models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MISSING = object()
 
 
 async def read(response: httpx2.Response, limit: int) -> tuple[bytes, bool]:
-    """Read at most `limit` bytes of a body, decompressed; the flag says whether that is all of it."""
+    """Read at most `limit` bytes of a body, decompressed; the flag is whether that is all of it."""
     body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk
@@ -25,7 +25,7 @@ async def read(response: httpx2.Response, limit: int) -> tuple[bytes, bool]:
 
 
 def content_of(configuration: HttpConfiguration, body: bytes, kind: str, charset: str, uri: str) -> ToolResult:
-    """Give the result of a whole body; `kind` is its media type, `uri` what an embedded resource is called."""
+    """Return the result of a whole body; `kind` is its media type, `uri` the name of an embedded resource."""
     wants = configuration.answer_as
     if wants == "binary":
         return _resource(body, kind, uri)
@@ -59,7 +59,7 @@ def data(value: Json) -> ToolResult:
 
 
 def picked(value: Json, pointer: Pointer) -> Json:
-    """Give what `pointer` names; raise ResultInvalid where it is not there."""
+    """Return the value at `pointer`; raise ResultInvalid if there is none."""
     found = find(value, pointer)
     if found is _MISSING:
         raise errors.ResultInvalid(f"The service's answer has no '/{'/'.join(pointer)}', which this tool gives back.")
@@ -67,7 +67,7 @@ def picked(value: Json, pointer: Pointer) -> Json:
 
 
 def optional(value: Json, pointer: Pointer) -> Json:
-    """Give what `pointer` names, or None."""
+    """Return the value at `pointer`, or None."""
     found = find(value, pointer)
     return None if found is _MISSING else found
 

@@ -1,7 +1,7 @@
 """Any HTTP API as a tool: a request per call, or one a page, and its answer as content.
 
-The configuration is data that an operator or an importer wrote; `HttpConfiguration.parse` refuses what is
-not safe to send. Every request leaves through the egress guard, and an answer is read only up to its limit.
+The configuration is data from an operator or an importer; `HttpConfiguration.parse` refuses unsafe requests. Every
+request leaves through the egress guard, and an answer is read only up to its limit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LONGEST_PAUSE_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Request:
-    """What one call sends, of which paging changes the address."""
+    """The request of one call, whose address paging changes."""
 
     url: httpx2.URL
     headers: dict[str, str]
@@ -51,7 +51,7 @@ class _Request:
 
 
 class RequestSigning(Protocol):
-    """Of the running process: as whom it is at services, and how a person is led to connect an account."""
+    """The process's signing of requests: its identity at services, and the link for connecting an account."""
 
     @property
     def account(self) -> Accounts | None: ...
@@ -88,10 +88,10 @@ class _Received:
 class HttpBackend:
     """Calls one HTTP API. `secret` is asked at every call for values, with the destination that they go to.
 
-    Without `client` the running loop's shared one is used. `retries` says whether requests may be sent again, as
-    often as the configuration says: only where the operator marked the tool as safe for that. A configuration that
-    was not parsed yet is parsed, which may raise ValueError. `user` is the tool, as bindings of secrets name it.
-    `environment` gives the accounts of the running process, for a service that takes one.
+    Without `client` the running loop's shared one is used. `retries`: whether requests may be repeated as configured:
+    only if the operator marked the tool as safe for that. A configuration that was not parsed yet is parsed, which
+    may raise ValueError. `user` is the tool, as bindings of secrets name it. `environment` gives the accounts of the
+    running process, for a service that takes one.
     """
 
     def __init__(
@@ -111,15 +111,16 @@ class HttpBackend:
         self._client = client
         self._to = configuration.destination.of(user) if user else configuration.destination
         self._retries = configuration.retries if retries else 0
+        self.secrets = frozenset(name for name, _place in configuration.secret_uses)
         self._environment = environment
 
     async def call(self, arguments: dict[str, Json], context: ToolContext) -> ToolResult:
         """Send the request and give its answer.
 
-        Raises `ArgumentsInvalid`, `ToolTimeout`, `ConnectionFailed` (nothing was sent), `TransportError`
-        (something may have been), `UpstreamError` for a status outside `success`, `ResultInvalid` for an
-        answer that is too large or not what the configuration promises; `AccountNeeded` and `AccountRefused` where
-        the service takes accounts, after the person was led to where it is connected, if the client can.
+        Raises `ArgumentsInvalid`, `ToolTimeout`, `ConnectionFailed` (nothing was sent), `TransportError` (something
+        may have been), `UpstreamError` for a status outside `success`, `ResultInvalid` for an answer that is too
+        large or does not fit the configuration; `AccountNeeded` and `AccountRefused` if the service uses accounts,
+        after the person was sent the link for connecting one, if the client can open it.
         """
         account = self._account(context)
         try:
@@ -176,7 +177,7 @@ class HttpBackend:
             await asyncio.sleep(pause)
 
     def _account(self, context: ToolContext) -> _Held | None:
-        """Give the account of the caller, where the service takes one."""
+        """Return the account of the caller, where the service takes one."""
         service = self._configuration.account
         if service is None:
             return None
@@ -256,7 +257,7 @@ class HttpBackend:
 def _onward(
     pages: Pages, page: Json, found: list[Json], here: httpx2.URL, first: httpx2.URL, number: int | None
 ) -> tuple[httpx2.URL, int | None] | None:
-    """Give address and number of the next page; None after the last."""
+    """Return address and number of the next page; None after the last."""
     if pages.last is not None and optional(page, pages.last) is True:
         return None
     if number is not None:
@@ -282,7 +283,7 @@ def _onward(
 
 
 def request_of(configuration: HttpConfiguration, values: Values) -> _Request:
-    """Give what one call sends."""
+    """Return the request of one call."""
     url = configuration.url.render(values)
     headers = {"Accept": "application/json, text/*;q=0.9, */*;q=0.5"}
     body = configuration.body.render(values, configuration.used_arguments)

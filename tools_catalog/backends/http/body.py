@@ -1,4 +1,4 @@
-"""The body of the request of an HTTP tool: a template whose leaves are filled with the arguments of a call. Pure."""
+"""The request body of an HTTP tool: a template with leaves filled from the arguments of a call. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools_catalog.call.base import Json
 from tools_catalog.call.content import dump
 
 Leaves: TypeAlias = "Template | dict[str, Leaves] | list[Leaves] | str | int | float | bool | None"
-"""A JSON value whose strings are templates."""
+"""A JSON value with templates as strings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class BodyTemplate:
         yield from _templates_in(self.leaves)
 
     def render(self, values: Values, used: frozenset[str]) -> tuple[str, bytes] | None:
-        """Give content type and bytes, or None for a request without a body."""
+        """Return content type and bytes, or None for a request without a body."""
         if self.kind == "none":
             return None
         if self.kind == "arguments":

@@ -1,10 +1,10 @@
-"""What an operator or an importer writes of an HTTP tool, checked and compiled. Pure: nothing is sent here."""
+"""The configuration of an HTTP tool by an operator or an importer, checked and compiled. Pure: nothing is sent here."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tools_catalog.backends.http import styles
@@ -43,7 +43,7 @@ Pointer = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One API that several tools call: where it is, and what every request to it carries."""
+    """One API shared by several tools: its address, and the common parts of its requests."""
 
     slug: str
     url: str
@@ -52,6 +52,8 @@ class Service:
     version: str = ""
     id: int = 0
     account: str = NO_ACCOUNT
+    state: str = field(default="", repr=False, compare=False)
+    """Digest of all its settings, those of its accounts too."""
 
     of: ClassVar[str] = SERVICE
     identity: ClassVar[None] = None
@@ -62,7 +64,7 @@ class Service:
         return self.account in OF_PERSONS
 
     def secrets(self) -> Iterator[tuple[str, Destination]]:
-        """Give the secrets of its headers, each with where it goes; raises ValueError for headers it cannot have."""
+        """Return the secrets of its headers, each with where it goes; raises ValueError for headers it cannot have."""
         to = Destination(origin_of(self.url), (f"{SERVICE}:{self.slug}",))
         for name, text in self.headers.items():
             place = f"headers.{name}"
@@ -126,7 +128,7 @@ class HttpConfiguration:
     pick: Pointer
     fields: tuple[tuple[str, Pointer], ...]
     faults: Pointer
-    """Where a service that answers 200 says what went wrong."""
+    """The place of errors in the answer of a service that returns 200 for them."""
     answer_as: str
     pages: Pages | None
     retries: int
@@ -137,7 +139,7 @@ class HttpConfiguration:
     secret_uses: frozenset[tuple[str, str]]
     """Names of secrets, each with a place where it stands."""
     users: tuple[str, ...]
-    """Who sends them beside the tool itself: its service."""
+    """Its users beside the tool itself: its service."""
     account: Service | None = None
     """The service that its requests are made with an account of; None where none is sent."""
 
@@ -145,14 +147,12 @@ class HttpConfiguration:
     def parse(cls, raw: Json, service: Service | None = None) -> HttpConfiguration:
         """Read a configuration; raises ValueError with the path of the member and the reason.
 
-        `service` the name of a service, whose address then stands before `url` and whose headers are sent too;
-        `credentials` false, where those of them are not sent that hold a secret; `method`;
-        `url` with placeholders in path segments and query values; `query` {name: template};
-        `headers` {name: template}; `cookies` {name: template}, without secrets;
-        `body` "none", "arguments" (all that are used nowhere else) or a JSON
-        template whose leaf "{arg}" keeps the argument's type; `body_encoding` json, form or text; `response`
-        {"pick": JSON pointer, "fields": {name: JSON pointer}, "errors": JSON pointer,
-        "as": auto, json, text or binary}; `pages` see `Pages`;
+        `service` the name of a service, whose address then precedes `url` and whose headers are sent too;
+        `credentials` false, to omit its headers with a secret; `method`; `url` with placeholders in path segments and
+        query values; `query` {name: template}; `headers` {name: template}; `cookies` {name: template}, without
+        secrets; `body` "none", "arguments" (all that are used nowhere else) or a JSON template whose leaf "{arg}"
+        keeps the argument's type; `body_encoding` json, form or text; `response` {"pick": JSON pointer, "fields":
+        {name: JSON pointer}, "errors": JSON pointer, "as": auto, json, text or binary}; `pages` see `Pages`;
         `retries`; `timeout_seconds`; `max_response_bytes`; `success` a list of statuses or classes such as "2xx".
         `{secret:NAME}` and `{basic:NAME}` stand in headers, the former in query and body too.
         """
@@ -223,7 +223,7 @@ class HttpConfiguration:
 
 
 def parse_service(url: object, headers: object) -> None:
-    """Raise ValueError for an address or headers that no service can have; the path says which."""
+    """Raise ValueError for invalid addresses or headers of a service; the path is in the message."""
     UrlTemplate.parse("/", {}, _text(url, "url"))
     for name, value in _headers(_texts(headers, "headers")).items():
         template = Template.parse(value, f"headers.{name}", allow_basic=True)

@@ -1,7 +1,7 @@
 """How lists and objects are written into a request: the styles of OpenAPI 3.1, which are those of RFC 6570. Pure.
 
-A style is named as OpenAPI names it, with `*` where it explodes: `simple`, `form*`. `json` is a value as JSON.
-Items and names are made text by the caller, who knows what its place allows; the signs between them are written here.
+A style is named as OpenAPI names it, with `*` where it explodes: `simple`, `form*`. `json` is a value as JSON. Items
+and names become text in the caller, which knows the rules of its place; the separators are written here.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _present(value: dict[str, Json]) -> Iterator[tuple[str, Json]]:
 
 
 def _flat(value: Json) -> Iterator[Json]:
-    """Give the items of a list, names and values of an object in turn, or the one value."""
+    """Return the items of a list, names and values of an object in turn, or the one value."""
     if isinstance(value, dict):
         for key, item in _present(value):
             yield key

@@ -124,7 +124,7 @@ class Template:
         return part if isinstance(part, tuple) and _is_style(part) else None
 
     def pairs(self, name: str, values: Values) -> Iterator[tuple[str, str]]:
-        """Give what it is in a query, a form or a cookie of that name: encoded pairs, none where an argument is absent.
+        """Return its encoded pairs in a query, a form or a cookie of that name; none if an argument is absent.
 
         Raises UnicodeEncodeError.
         """
@@ -143,7 +143,7 @@ class Template:
             yield styles.encoded(name), styles.encoded(filled)
 
     def fill(self, values: Values, encode: Callable[[str, Json], str]) -> str | None:
-        """Give the text, or None when an argument is absent. `encode(name, value)` makes text of a value."""
+        """Return the text, or None when an argument is absent. `encode(name, value)` makes text of a value."""
         if any(values.arguments.get(name) is None for name in self.arguments):
             return None
         return "".join(
@@ -180,16 +180,20 @@ class Values:
         return value
 
     def basic(self, name: str, place: str) -> str:
-        """Give a secret `user:password` in base64."""
+        """Return a secret `user:password` in base64."""
         value = self.secret(name, place)
         coded = b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
         self.used_secrets += [coded, value.partition(":")[2]]
         return coded
 
 
+_ANY, _SEVERAL = "{}", "{+}"
+"""Segments with a placeholder; no literal one has braces."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlTemplate:
-    """A URL whose origin is fixed and whose path segments and query values may hold placeholders."""
+    """A URL with a fixed origin, and optional placeholders in path segments and query values."""
 
     origin: str
     host: str
@@ -199,7 +203,7 @@ class UrlTemplate:
 
     @classmethod
     def parse(cls, text: str, query: dict[str, str], base: str = "") -> UrlTemplate:
-        """Read a URL; with `base`, the address of a service, what follows it. Raises ValueError."""
+        """Read a URL; with `base`, the address of a service, the part after it. Raises ValueError."""
         if base:
             if "{" in base or "}" in base or "?" in base:
                 raise ValueError("url: the address of a service is literal, and has no query.")
@@ -261,13 +265,26 @@ class UrlTemplate:
         """The origin as bindings of secrets name it."""
         return origin_of(self.origin)
 
+    def meets(self, other: UrlTemplate) -> bool:
+        """Return whether both may request one address, whatever the query: a placeholder may stand for any segment."""
+        if self.plain_origin != other.plain_origin:
+            return False
+        mine, its = ([*filter(None, map(_plain_segment, each.segments))] for each in (self, other))
+        for one, two in zip(mine, its, strict=False):
+            if _SEVERAL in (one, two):
+                return True
+            if _ANY not in (one, two) and one != two:
+                return False
+        longer = max(mine, its, key=len)[min(len(mine), len(its)) :]
+        return not longer or longer == [_SEVERAL]
+
     @property
     def templates(self) -> Iterator[Template]:
         yield from self.segments
         yield from (template for _, template in self.query)
 
     def render(self, values: Values) -> httpx2.URL:
-        """Give the URL of one call. Raises `ArgumentsInvalid` for a value that cannot be part of it."""
+        """Return the URL of one call. Raises `ArgumentsInvalid` for a value that cannot be part of it."""
         path = "".join(f"/{self._segment(segment, values)}" for segment in self.segments)
         try:
             pairs = written_pairs(self.query, values)
@@ -295,10 +312,10 @@ class UrlTemplate:
 def written_pairs(
     templates: Iterable[tuple[str, Template]], values: Values, taken: Iterable[str] = ()
 ) -> list[tuple[str, str]]:
-    """Give names and values of a query, a form or cookies, encoded; raises UnicodeEncodeError.
+    """Return names and values of a query, a form or cookies, encoded; raises UnicodeEncodeError.
 
-    An object whose members are names of their own sets none that the configuration sets, nor one of `taken`: a key may
-    stand there. Raises `ArgumentsInvalid`.
+    An object with member names of its own sets none that the configuration sets, nor one of `taken`: a key may be
+    there. Raises `ArgumentsInvalid`.
     """
     given = [*templates]
     fixed = {styles.encoded(name) for name in (*(name for name, _ in given), *taken)}
@@ -317,7 +334,7 @@ def written_pairs(
 
 
 def header_text(name: str, template: Template, values: Values) -> str | None:
-    """Give a header's value, None when its argument is absent. Raises `ArgumentsInvalid` for line breaks."""
+    """Return a header's value, None when its argument is absent. Raises `ArgumentsInvalid` for line breaks."""
 
     def encode(argument: str, value: Json) -> str:
         text = scalar_text(value)
@@ -334,7 +351,7 @@ def header_text(name: str, template: Template, values: Values) -> str | None:
 
 
 def _styled(name: str, where: str, allowed: frozenset[str]) -> tuple[str, str] | None:
-    """Give style and argument of `argument|style`; None for a name that has none."""
+    """Return style and argument of `argument|style`; None for a name that has none."""
     argument, sign, style = name.rpartition("|")
     if not sign or style not in styles.STYLES:
         return None
@@ -373,3 +390,10 @@ def _several(name: str, value: Json) -> str:
     if "" in segments:
         raise errors.ArgumentsInvalid(f"The argument {name} is a path and may not hold empty parts.")
     return "/".join(_path_text(name, segment) for segment in segments)
+
+
+def _plain_segment(segment: Template) -> str:
+    """Return a literal segment as servers compare it, or a mark for one with a placeholder."""
+    if any(not isinstance(part, str) for part in segment.parts):
+        return _SEVERAL if segment.is_several else _ANY
+    return unquote("".join(str(part) for part in segment.parts))

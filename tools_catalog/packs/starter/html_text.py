@@ -16,7 +16,7 @@ _FOLLOWED = ("http://", "https://", "mailto:")
 
 
 def readable(html: str, base_url: str = "") -> str:
-    """Give the visible text: headings as `#`, list items as `-`, links as `[text](absolute URL)`.
+    """Return the visible text: headings as `#`, list items as `-`, links as `[text](absolute URL)`.
 
     Never raises: broken markup gives whatever text it holds.
     """

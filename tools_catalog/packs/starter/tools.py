@@ -33,7 +33,7 @@ class CurrentTime(BaseModel):
 
 
 class FetchedPage(BaseModel):
-    """What a web address answered."""
+    """The answer of a web address."""
 
     url: str = Field(description="The address that answered, after redirects.")
     status: int = Field(description="HTTP status code.")

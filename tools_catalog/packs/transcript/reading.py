@@ -40,7 +40,7 @@ _WORDS: tuple[tuple[type[Exception], str], ...] = (
 
 
 class Guarded(BaseAdapter):
-    """Sends what `requests` would send by the guarded client, on the hub's event loop."""
+    """Sends the requests of `requests` with the guarded client, on the hub's event loop."""
 
     def __init__(self, client: httpx2.AsyncClient, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Guarded(BaseAdapter):
 
 
 def read(video: str, languages: Sequence[str], adapter: BaseAdapter) -> Transcript:
-    """Give a video's transcript in the first language that there is; raise ToolError or a HubError."""
+    """Return a video's transcript in the first language that there is; raise ToolError or a HubError."""
     with requests.Session() as session:
         session.trust_env = False
         session.adapters.clear()

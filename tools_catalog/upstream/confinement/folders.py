@@ -18,7 +18,7 @@ _numbers: Final = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class ChildFolders:
-    """Make them with `made`; `remove` what ends with the child."""
+    """Create them with `made`; `remove` the ones that end with the child."""
 
     home: str
     temporary: str
@@ -41,7 +41,7 @@ class ChildFolders:
 
 
 def _mark() -> str:
-    """Tell whose the folder is: machine, number and start of this process."""
+    """Return the owner of the folder: machine, number and start of this process."""
     pid, started, machine = children.own_mark().split(":", 2)
     return f"{hashlib.sha256(machine.encode()).hexdigest()[:12]}-{pid}-{started}"
 

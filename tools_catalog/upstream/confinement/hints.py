@@ -1,4 +1,4 @@
-"""What a child that ended was refused, and what in its launch profile would allow it."""
+"""The refusals that an ended child met, and the launch profile settings that would allow them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ _NETWORK: Final = re.compile(
 
 
 def hint(last_words: str, spec: LaunchSpec) -> str:
-    """Give a sentence where the last words of a confined child tell of a refusal; else nothing."""
+    """Return a sentence if the last stderr lines of a sandboxed child indicate a refusal; else nothing."""
     if spec.is_unconfined:
         return ""
     for line in reversed(last_words.splitlines()):
         if spec.network != spec.OPEN and _NETWORK.search(line):
             return "The child may not use the network; choose it in the launch profile if the program needs it."
-        if _REFUSED.search(line):
-            path = _PATH.search(line)
-            if path is not None:
-                return f"The child may not reach {path[1]}; add it to the launch profile, to be read or written."
+        if refused := _REFUSED.search(line):
+            # Shells name what was refused before the words, Python and Node after them.
+            paths = _PATH.findall(line, refused.end()) or _PATH.findall(line[: refused.start()])
+            if paths:
+                named = paths[0] if _PATH.search(line, refused.end()) else paths[-1]
+                return f"The child may not reach {named}; add it to the launch profile, to be read or written."
             return "The child was refused something; the launch profile says what it may read, write and reach."
     return ""

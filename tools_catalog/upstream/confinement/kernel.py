@@ -24,7 +24,7 @@ def syscall(number: int, *arguments: object) -> int:
 
 
 def prctl(option: int, *arguments: object) -> int:
-    """Change or ask something of this process; raise OSError where it fails. What is left out is zero."""
+    """Change or ask something of this process; raise OSError where it fails. Omitted arguments are zero."""
     four = (*arguments, 0, 0, 0, 0)[:4]
     return _checked(_libc.prctl(ctypes.c_int(option), *map(_passed, four)))
 
@@ -35,7 +35,7 @@ def unshare(flags: int) -> None:
 
 
 def mount(source: str, target: str, flags: int) -> None:
-    """Mount without a file system of its own: bind, or change what is mounted."""
+    """Mount without a file system of its own: bind, or change an existing mount."""
     _checked(_libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None))
 
 
@@ -45,7 +45,7 @@ def be_undumpable() -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up what this process may as root, also what it could hand on."""
+    """Drop this process's root capabilities, inheritable ones included."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     _checked(_libc.capset(ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)())))
 

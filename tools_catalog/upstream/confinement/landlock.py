@@ -1,12 +1,13 @@
 """Landlock: a process gives up files, TCP ports, signals and sockets for good, itself and all that it starts.
 
-https://docs.kernel.org/userspace-api/landlock.html. What a kernel knows is told by the version of its interface (ABI):
-1 files, 2 moving them, 3 truncating, 4 TCP by port, 5 ioctl of devices, 6 signals and abstract sockets.
+https://docs.kernel.org/userspace-api/landlock.html. A kernel's features follow from the version of its interface
+(ABI): 1 files, 2 moving them, 3 truncating, 4 TCP by port, 5 ioctl of devices, 6 signals and abstract sockets.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 import sys
@@ -22,7 +23,7 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIRECTORY = 1 << 0, 1 << 1, 1 << 2, 1 <
 _MAKE_CHARACTER_DEVICE, _MAKE_BLOCK_DEVICE = 1 << 6, 1 << 11
 _TRUNCATE, _DEVICE_IOCTL = 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _DEVICE_IOCTL
-"""What a rule about a file, which is no folder, may name."""
+"""The rights that a rule about a file, which is no folder, may name."""
 _BIND_TCP, _CONNECT_TCP = 1 << 0, 1 << 1
 _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1
 _RIGHTS_BY_ABI = ((1, 1 << 13), (2, 1 << 14), (3, 1 << 15), (5, 1 << 16))
@@ -49,7 +50,7 @@ class _NetPort(ctypes.Structure):
 
 
 def abi() -> int:
-    """Give the version of the kernel's interface; 0 where it has none, or it is switched off."""
+    """Return the version of the kernel's interface; 0 where it has none, or it is switched off."""
     if sys.platform != "linux":
         return 0
     try:
@@ -72,12 +73,14 @@ class Rules:
         )
 
     def allow(self, path: str, rights: int) -> None:
-        """Allow what is beneath a path; one that is not there, or out of reach, stays so."""
+        """Allow everything beneath a path; a missing or inaccessible one stays so."""
         try:
             found = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             return
         try:
+            if rights == WRITE and os.readlink(f"/proc/self/fd/{found}") != path:
+                raise OSError(errno.ELOOP, "a link leads elsewhere since the hub looked", path)
             if not stat.S_ISDIR(os.fstat(found).st_mode):
                 rights &= _OF_FILES
             rule = _PathBeneath(rights & self._handled, found)

@@ -13,7 +13,7 @@ import resource
 import sys
 
 _NO_PROGRAM, _NOT_CONFINED = 127, 126
-"""What shells answer for a command that is not there, and for one that may not be run."""
+"""The exit statuses of shells for a missing command, and for one that may not be run."""
 _LIMITS = {
     "memory": resource.RLIMIT_AS,
     "cpu": resource.RLIMIT_CPU,
@@ -69,7 +69,7 @@ def _find_packages() -> None:
 
 
 def _steps(rules: dict[str, list[str]]):  # type: ignore[no-untyped-def]  # typing takes milliseconds to import
-    """Give what confines this process, in order, with what to say where it fails."""
+    """Return the steps that sandbox this process, in order, with their error messages."""
     _find_packages()
     from tools_catalog.upstream.confinement import kernel, landlock, mounts, seccomp
 
@@ -106,7 +106,7 @@ def _limit(kind: int, wanted: list[str] | None) -> None:
 
 
 def _bound_capabilities(kernel) -> None:  # type: ignore[no-untyped-def]
-    """Let no program that is run from here on gain what root may."""
+    """Keep programs started from here on from gaining root's capabilities."""
     kernel.prctl(kernel.PR_CAP_AMBIENT, kernel.PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(64):
         try:
@@ -124,7 +124,7 @@ def _become(uid: int, gid: int) -> None:
 
 
 def _close_inherited() -> None:
-    """uvloop lets a child inherit its pipes a second time, and then nobody hears that it has closed them."""
+    """uvloop lets a child inherit its pipes a second time, and then closing them goes unnoticed."""
     for name in os.listdir("/dev/fd"):  # not up to the limit of open files, which may be a thousand million
         if int(name) > 2:
             with contextlib.suppress(OSError):  # the listing itself

@@ -1,4 +1,6 @@
-"""What this machine can keep of a launch profile's confinement. Found at run time: kernels and containers differ."""
+"""The parts of a launch profile's sandbox that this machine supports. Found at run time: kernels and containers
+differ.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ def _makes_mounts() -> bool:
 
 
 def held(spec: LaunchSpec, machine: Machine) -> Iterator[Held]:
-    """Say what of a profile's confinement holds on a machine, and what is missing."""
+    """Return the parts of a profile's sandbox that hold on a machine, and the missing ones."""
     if spec.is_unconfined:
         yield Held("files, network, processes", False, "a superuser marked the profile as unconfined")
         yield _limits(spec, machine)

@@ -1,4 +1,4 @@
-"""Mounts of the child's own, in which what the hub hides is read-only: nobody changes a mode, an owner or a time there.
+"""Mounts of the child's own, with the hub's hidden paths read-only: nobody changes a mode, an owner or a time there.
 
 Landlock does not look at these, and to the kernel a child of the hub's user owns the hub's files. Needs a mount
 namespace: root may make one, others within a user namespace, where the machine admits that.
@@ -13,11 +13,13 @@ from tools_catalog.upstream.confinement import kernel
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 1, 32, 4096, 16384, 1 << 19
 _KEPT = {2: 2, 4: 4, 8: 8, 1024: 1024, 2048: 2048, 4096: 1 << 21}
-"""Flags as statvfs tells them -> as mount takes them: what another mount than root's own may not drop."""
+"""Flags of statvfs -> flags of mount: those that another mount than root's own may not drop."""
 
 
 def can_protect() -> bool:
-    """Whether this machine lets this user make such mounts. Tried in a copy of the process, which has one thread."""
+    """Return whether this machine lets this user make such mounts. Tried in a copy of the process, which has one
+    thread.
+    """
     child = os.fork()
     if child == 0:
         try:
@@ -30,7 +32,7 @@ def can_protect() -> bool:
 
 
 def protect(hidden: list[str], writable: list[str]) -> None:
-    """Make what is hidden read-only for this process and all that it starts, but for what is `writable` in it."""
+    """Make the hidden paths read-only for this process and its children, except those in `writable`."""
     _own_mounts()
     hidden = [path for path in map(os.path.realpath, hidden) if os.path.exists(path)]
     for path in hidden:

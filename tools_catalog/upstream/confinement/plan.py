@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sessions_app.protocol.errors import ConnectionFailed
-from tools_catalog.upstream import children
+from tools_catalog.upstream import children, scripts
 from tools_catalog.upstream.confinement import launcher, machine, paths, seccomp
 from tools_catalog.upstream.confinement.folders import ChildFolders
 from tools_catalog.upstream.spec import LaunchSpec
@@ -19,7 +19,7 @@ from tools_catalog.upstream.spec import LaunchSpec
 _PASSED: Final = ("LANG", "LC_ALL", "PATH", "TZ")
 """Variables of the hub that every child gets: none of them is about the hub or its user."""
 _OF_THE_USER: Final = ("HOME", "LOGNAME", "TMPDIR", "USER")
-"""What an unconfined child gets too: it may use what they name."""
+"""Also given to a child without a sandbox: it may use their targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,13 @@ class Start:
 def start_of(spec: LaunchSpec, rendered: Mapping[str, str]) -> Start:
     """Prepare the start of a child; `rendered` is the environment that its profile gives.
 
-    Raises ConnectionFailed with what to mend. Blocks for an instant.
+    Raises ConnectionFailed with the next step. Blocks for an instant.
     """
+    if path := scripts.without_folder(spec.command, spec.arguments, spec.directory):
+        raise ConnectionFailed(
+            f"The launch profile {spec.name} names {path}, a relative path, and no directory in which it starts. Name "
+            "the absolute path, or the directory."
+        )
     names = (*_PASSED, *_OF_THE_USER) if spec.is_unconfined else _PASSED
     environment = {name: os.environ[name] for name in names if name in os.environ}
     rules = list(_limits(spec))
@@ -83,25 +88,35 @@ def _confinement(spec: LaunchSpec, program: str, folders: ChildFolders, environm
     yield f"sockets={seccomp.INTERNET if spec.network == spec.OPEN else seccomp.NO_NETWORK}"
     for path in spec.hidden:
         yield f"hidden={path}"
-    for path in (*paths.read_only(program, spec.arguments, environment, spec.hidden), *spec.readable):
+    directory = os.path.realpath(spec.directory) if spec.directory else ""
+    writes = directory and not _problem_of_writable(directory, spec)
+    reads = (*spec.readable, *([directory] if directory and not writes else []))
+    for path in (*paths.read_only(program, spec.arguments, environment, spec.hidden), *reads):
         yield f"read={path}"
-    for path in filter(None, (folders.home, folders.temporary, spec.directory, *spec.writable)):
-        yield f"write={path}"
+    for path in (folders.home, folders.temporary, *([directory] if writes else []), *spec.writable):
+        yield f"write={os.path.realpath(path)}"
     for path in paths.DEVICES:
         yield f"device={path}"
 
 
 def _check(spec: LaunchSpec) -> None:
-    """Look again at what the profile was saved with: files and links may have changed since."""
+    """Repeat the checks of saving the profile: files and links may have changed since."""
     for path in filter(None, (spec.directory, *spec.readable, *spec.writable)):
-        if problem := paths.problem_of(path, spec.hidden):
+        problem = paths.problem_of(path, spec.hidden)
+        if path in spec.writable:
+            problem = problem or _problem_of_writable(path, spec)
+        if problem:
             raise ConnectionFailed(f"The launch profile {spec.name}: {problem}")
         if not os.path.exists(path):
             raise ConnectionFailed(f"The launch profile {spec.name} names {path}, which is not there.")
 
 
+def _problem_of_writable(path: str, spec: LaunchSpec) -> str:
+    return paths.problem_of_writable(path, spec.hidden, spec.roots, paths.executed(os.environ))
+
+
 def _owner(spec: LaunchSpec) -> tuple[int, int] | None:
-    """Give the numbers of the user that the profile names, and of its group."""
+    """Return the numbers of the user that the profile names, and of its group."""
     if not spec.user:
         return None
     if os.geteuid() != 0:

@@ -1,7 +1,7 @@
-"""The seam between the client of an upstream and the ways to one: messages out, messages in, an end that says why.
+"""The seam between the client of an upstream and the ways to one: messages out, messages in, an end with a reason.
 
-A transport sends a request and gives the response to it. What comes before that, and what comes unasked, it hands to
-the `MessageHandler`. Nothing here knows an era but the transports of Streamable HTTP, which have one for each.
+A transport sends a request and gives the response to it. Earlier messages, and unsolicited ones, go to the
+`MessageHandler`. Nothing here knows an era but the transports of Streamable HTTP, which have one for each.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from sessions_app.kit import decoding
 from sessions_app.protocol import errors, json
 from sessions_app.protocol.envelope import ParamHeader
 from sessions_app.protocol.json import Json
 from tools_catalog.call.context import ToolContext
+from tools_catalog.upstream.transports.reading import Message
 
-Message = dict[str, Json]
-"""A JSON-RPC message as it came, or as it is sent."""
-
-DEEPEST: Final = 250
 _KEPT_ALIVE: Final = frozenset({"initialize", "server/discover"})
 
 
 class SessionLost(Exception):
-    """The session ended before the request was taken: nothing ran."""
+    """The session ended before the request was taken: nothing ran. `refusal` is what was said instead of an answer."""
+
+    def __init__(self, why: str, refusal: errors.HubError | None = None) -> None:
+        super().__init__(why)
+        self.refusal = refusal
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class OutgoingRequest:
 
     @property
     def is_call(self) -> bool:
-        """Whether what names no request may be about it; what is about a task names the task."""
+        """Whether a message without a request may concern it; a message about a task names the task."""
         return self.context is not None and not self.method.startswith("tasks/")
 
     @property
@@ -55,14 +55,14 @@ class OutgoingRequest:
 
 
 class MessageHandler(Protocol):
-    """Takes what the upstream sends besides responses."""
+    """Handles the upstream's messages besides responses."""
 
     async def take(self, message: Message, request: OutgoingRequest | None) -> None:
         """Take a request or notification. `request` is the one on whose stream it came, if it has a stream."""
         ...
 
     def call_at_address(self, elicitation_id: Json) -> ToolContext | None:
-        """Give the call whose client was sent to the address of this id."""
+        """Return the call whose client was sent to the address of this ID."""
         ...
 
     def lost(self, why: str) -> None:
@@ -74,7 +74,7 @@ class Transport(Protocol):
     """A way to one upstream. `open` it, use it from any task, `close` it."""
 
     is_one_stream: bool
-    """One stream carries everything: what ends it ends all."""
+    """One stream carries everything: its end ends all."""
 
     async def open(self) -> None:
         """Raise ConnectionFailed, TransportError."""
@@ -92,37 +92,20 @@ class Transport(Protocol):
         ...
 
     def with_sessions(self) -> Transport:
-        """Give the transport for revisions that begin with `initialize`; this one is of no more use then."""
+        """Return the transport for revisions that begin with `initialize`; this one is of no more use then."""
         ...
 
     async def begin_session(self, version: str) -> None:
-        """Note what `initialize` agreed on, and listen to what the upstream says unasked."""
+        """Note the agreement of `initialize`, and listen to the upstream's unsolicited messages."""
         ...
 
     def abort(self) -> None:
-        """Carry nothing more, at once: what waits for a response gets TransportError."""
+        """Stop at once: waiting requests get TransportError."""
         ...
 
     async def close(self) -> None:
         """End the session and everything that belongs to it."""
         ...
-
-
-async def decoded(raw: bytes) -> Message:
-    """Read one message, a large one in a thread. Raises ResultInvalid for what is none of JSON-RPC."""
-    return await decoding.answers.decoded(raw, decode)
-
-
-def decode(raw: bytes) -> Message:
-    """Read one message. Raises ResultInvalid for what is none of JSON-RPC."""
-    try:
-        json.refuse_many(raw)
-        message = json.loads(raw, max_depth=DEEPEST)
-    except errors.ParseError as error:
-        raise errors.ResultInvalid(f"The upstream's answer cannot be read: {error}") from error
-    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        raise errors.ResultInvalid("The upstream's answer is no JSON-RPC.")
-    return message
 
 
 def notification(method: str, params: Mapping[str, Json]) -> bytes:

@@ -1,4 +1,4 @@
-"""HTTP+SSE as the way to an upstream: one stream of events for all that comes, a POST for what is sent."""
+"""HTTP+SSE as the way to an upstream: one stream of incoming events, a POST for each outgoing message."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Final
 import httpx2
 
 from sessions_app.protocol import errors, sse
-from tools_catalog.upstream.http import HttpEndpoint, is_within
+from tools_catalog.upstream.http import CredentialsRefused, HttpEndpoint, StatusError, is_within, refusal_of
 from tools_catalog.upstream.limits import TOO_MANY
 from tools_catalog.upstream.spec import ConnectionSpec
-from tools_catalog.upstream.transports.base import Message, MessageHandler, decoded
+from tools_catalog.upstream.transports.base import MessageHandler
+from tools_catalog.upstream.transports.refusals import TransportRefusal
 from tools_catalog.upstream.transports.shared import SharedStream
 from tools_catalog.upstream.wire import WireResponse
 
@@ -38,25 +39,39 @@ class EventStream(SharedStream):
     async def open(self) -> None:
         response = await self._http.send(b"GET", _LISTENING)
         if response.status >= 300:
+            raise StatusError(response.status, await refusal_of(response))
+        if not response.headers.get(b"content-type", b"").lower().startswith(b"text/event-stream"):
             response.close()
-            raise errors.ConnectionFailed(f"The upstream answered with status {response.status}.")
+            raise errors.ConnectionFailed(
+                "The upstream gives no stream of events there. Where it speaks Streamable HTTP, choose that transport."
+            )
         self._reader = asyncio.create_task(
             self._read(response), name=f"mcphub-upstream-{self._spec.slug}-events", context=contextvars.Context()
         )
         await asyncio.shield(self._endpoint)
 
     async def send(self, message: bytes) -> None:
-        """Post a message. One that is not taken ends the connection: nobody could tell which answer is missing."""
+        """Post a message. A rejected message ends the connection: the missing answer could not be identified."""
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 response = await self._http.send(b"POST", b"", message, url=self._endpoint.result())
+        except CredentialsRefused as error:
+            self._end_refused(error.refusal)
+            return
         except (TimeoutError, errors.HubError) as error:
             logger.info("A message to the upstream %s was not taken: %s", self._spec.slug, type(error).__name__)
             self.end("The upstream takes no messages.")
             return
         if response.status >= 300:
-            self.end(f"The upstream refuses messages with status {response.status}.")
+            self._end_refused(await refusal_of(response))
+            return
         response.release()
+
+    def _end_refused(self, refusal: TransportRefusal) -> None:
+        """End the stream whose messages are refused, as one that the upstream forgot where it says so."""
+        self.is_session_unknown = self._ended is None and refusal.loses_session(-1)
+        said = f" It says: {refusal.words}" if refusal.words else ""
+        self.end(f"The upstream refuses messages with status {refusal.status}.{said}")
 
     def send_soon(self, message: bytes) -> None:
         task = asyncio.create_task(self.send(message), name=f"mcphub-upstream-{self._spec.slug}-send")
@@ -75,10 +90,10 @@ class EventStream(SharedStream):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def end(self, why: str) -> None:
-        super().end(why)
-        if not self._endpoint.done():
+        if not self._endpoint.done():  # before the handler is told, which aborts with words of its own
             self._endpoint.set_exception(errors.ConnectionFailed(why))
             self._endpoint.exception()  # nobody may be waiting for it any more
+        super().end(why)
 
     async def _read(self, response: WireResponse) -> None:
         try:
@@ -100,22 +115,14 @@ class EventStream(SharedStream):
                 if event.event == "endpoint" and not self._endpoint.done():
                     self._endpoint.set_result(_endpoint(response.url, event.data))
                 elif event.event == "message" and self._endpoint.done():
-                    message = await _read_event(event)
-                    if self.is_too_much(message):
+                    messages = await self.read(event.data.encode("utf-8", "surrogatepass"))
+                    if self.is_too_much(messages):
                         return TOO_MANY
                     if self.flood.is_pausing:
                         await self.flood.pause()
-                    if message is not None:
+                    for message in messages:
                         await self.route(message)
         return "The upstream closed the connection."
-
-
-async def _read_event(event: sse.ServerSentEvent) -> Message | None:
-    """Give the message of an event; None for what is none, which is passed over, as on other streams."""
-    try:
-        return await decoded(event.data.encode("utf-8", "surrogatepass"))
-    except errors.ResultInvalid:
-        return None
 
 
 def _endpoint(stream: httpx2.URL, named: str) -> httpx2.URL:
@@ -123,6 +130,12 @@ def _endpoint(stream: httpx2.URL, named: str) -> httpx2.URL:
         found = stream.join(named)
     except httpx2.InvalidURL as error:
         raise errors.ConnectionFailed("The upstream names no address for messages that can be read.") from error
+    if (stream.scheme, found.scheme, found.host, found.port) == ("https", "http", stream.host, None):
+        found = found.copy_with(scheme="https", port=stream.port)  # behind a proxy that ends TLS it knows of none
     if not is_within(stream, found):
-        raise errors.ConnectionFailed("The upstream wants messages sent to another server, which the hub does not do.")
+        there = f"{found.scheme}://{found.netloc.decode('ascii', 'replace')}"[:200]
+        raise errors.ConnectionFailed(
+            f"The upstream wants messages sent to another server, {there}, which the hub does not do. Use that address "
+            "in the connection, or have the upstream name its public address."
+        )
     return found

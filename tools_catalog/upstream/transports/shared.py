@@ -1,4 +1,4 @@
-"""What the transports with one stream for everything have in common: a child process, HTTP+SSE."""
+"""The common part of transports with one stream for everything: a child process, HTTP+SSE."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Final
 
 from sessions_app.protocol import errors
 from tools_catalog.upstream.limits import Flood
-from tools_catalog.upstream.transports.base import Message, MessageHandler, OutgoingRequest, Transport
+from tools_catalog.upstream.transports.base import MessageHandler, OutgoingRequest, SessionLost, Transport
+from tools_catalog.upstream.transports.reading import Message, UnreadableMessage, messages_of, number_of
 
 _COMPLETE: Final = "notifications/elicitation/complete"
 _FOR_REQUESTS: Final = frozenset({"notifications/progress", "notifications/message", _COMPLETE})
-"""What a request may be told before its response, in the order in which it came."""
+"""Notifications for a request before its response, in order of arrival."""
 
 
 class PendingRequest:
-    """A request whose response is awaited. What is for it waits here, so that a slow caller holds up no other's."""
+    """A request that awaits its response. Its messages wait here, so that a slow caller delays no other's."""
 
     __slots__ = ("_error", "_messages", "_waiter", "request")
 
@@ -66,6 +67,8 @@ class SharedStream(Transport):
         self._pending: dict[int, PendingRequest] = {}
         self._ended: str | None = None
         """Why the stream ended, once it has."""
+        self.is_session_unknown = False
+        """The upstream refused a message because it knows the session no more: what was sent was not taken."""
 
     @abstractmethod
     def send_soon(self, message: bytes) -> None:
@@ -78,6 +81,8 @@ class SharedStream(Transport):
         self.flood.request_sent()
         try:
             await self.send(request.encode())
+            if self.is_session_unknown:
+                raise SessionLost(self._ended or "")
             while "method" in (message := await pending.next()):
                 await self.handler.take(message, request)
             return message
@@ -92,7 +97,7 @@ class SharedStream(Transport):
         return self
 
     async def begin_session(self, version: str) -> None:
-        """The stream carries what the upstream says unasked anyway."""
+        """The stream carries the upstream's unsolicited messages anyway."""
 
     def end(self, why: str) -> None:
         """Fail all requests under way: nothing comes any more."""
@@ -103,15 +108,39 @@ class SharedStream(Transport):
         for pending in self._pending.values():
             pending.fail(self._broken())
 
-    def is_too_much(self, message: Message | None) -> bool:
-        """Count a message that came, None for one that cannot be read; tell whether that was one too many."""
-        return self.flood.is_over_with(response=message is not None and "method" not in message)
+    def is_too_much(self, messages: list[Message]) -> bool:
+        """Count messages that came, none for what cannot be read; return whether that was one too many."""
+        counted = [self.flood.is_over_with(response="method" not in message) for message in messages]
+        return any(counted) if counted else self.flood.is_over_with(response=False)
+
+    async def read(self, raw: bytes) -> list[Message]:
+        """Return the messages that came as one, if any. An answer that cannot be read fails its request at once."""
+        try:
+            return await messages_of(raw)
+        except UnreadableMessage as error:
+            if error.is_answer:
+                self._fail(error.answered, error)
+            return []
+        except errors.ResultInvalid:
+            return []
+
+    def _fail(self, answered: int | None, error: errors.HubError) -> None:
+        """Fail the request that an answer names; the one under way where it names none."""
+        pending = self._pending.get(answered) if answered is not None else self._only()
+        if pending is not None:
+            pending.fail(error)
+
+    def _only(self) -> PendingRequest | None:
+        return next(iter(self._pending.values())) if len(self._pending) == 1 else None
 
     async def route(self, message: Message) -> None:
         """Bring a message to the request that it is for, or to the handler."""
         method = message.get("method")
         if method is None:
             pending = self._named(message.get("id"))
+            if message.get("id") is None and (pending := self._only()) is not None and message.get("error") is None:
+                pending.fail(errors.ResultInvalid("The upstream's answer names no request: its id is null."))
+                return
         elif method in _FOR_REQUESTS and "id" not in message:
             pending = self._concerned(method, message.get("params"))
             if pending is not None and len(pending) > self._most_waiting:
@@ -134,9 +163,8 @@ class SharedStream(Transport):
         return of_calls[0] if len(of_calls) == 1 else None
 
     def _named(self, id_: object) -> PendingRequest | None:
-        if isinstance(id_, str) and id_.isascii() and id_.isdigit() and len(id_) < 20:
-            id_ = int(id_)  # some servers write every id as a text
-        return self._pending.get(id_) if isinstance(id_, int) and not isinstance(id_, bool) else None
+        number = number_of(id_)
+        return self._pending.get(number) if number is not None else None
 
     def _broken(self) -> errors.TransportError:
         return errors.TransportError(f"The connection broke within the call. {self._ended}".strip())

@@ -16,14 +16,14 @@ from tools_catalog.upstream.confinement import hints, plan
 from tools_catalog.upstream.confinement.folders import ChildFolders
 from tools_catalog.upstream.limits import TOO_MANY
 from tools_catalog.upstream.spec import ConnectionSpec
-from tools_catalog.upstream.transports.base import Message, MessageHandler, decoded
+from tools_catalog.upstream.transports.base import MessageHandler
 from tools_catalog.upstream.transports.shared import SharedStream
 
 logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 64 * 1024
 _LAST_WORDS_BYTES: Final = 8 * 1024
-"""How much of a child's stderr is kept: the end, which says why it died."""
+"""Size of a child's stderr that is kept: the end, which explains its death."""
 _TALKATIVE_BYTES: Final = 256 * 1024
 _PAUSE_SECONDS: Final = 0.001
 """After each read from a child that has written so much to stderr: its pipe fills meanwhile, and few reads of much
@@ -32,12 +32,14 @@ _GARBAGE_LINES: Final = 100
 """Lines in a row that are no message before the child is taken for no MCP server. Some print a greeting."""
 _WAITING_BYTES: Final = 1024 * 1024
 """Unread output to the child above which cancellations are no longer queued."""
+_SHOWN_BYTES: Final = 200
+"""Of a line that is no message, which is kept with what the child wrote to stderr."""
 _LAST_WORDS_SECONDS: Final = 0.5
-"""How long what a child wrote to stderr before it closed its output is waited for."""
+"""How long stderr output before the end of stdout is awaited."""
 
 
 class LastWords:
-    """The end of what a child wrote to stderr."""
+    """The end of a child's stderr."""
 
     def __init__(self) -> None:
         self._chunks: deque[bytes] = deque()
@@ -152,20 +154,22 @@ class Stdio(SharedStream):
                 if isinstance(line, lines.TooLong):
                     self._refuse(f"The upstream sent a message of more than {self._spec.max_response_bytes} bytes.")
                     return
-                message = await _read_line(line)
-                if message is None:
+                messages = await self.read(line)
+                if not messages:
                     garbage += 1
+                    self._last_words.add(b"(on its standard output) " + line[:_SHOWN_BYTES] + b"\n")
                     if garbage > _GARBAGE_LINES:
                         self._refuse("The upstream writes what is no MCP.")
                         return
                     continue
                 garbage = 0
-                if self.is_too_much(message):
+                if self.is_too_much(messages):
                     self._refuse(TOO_MANY)
                     return
                 if self.flood.is_pausing:
                     await self.flood.pause()
-                await self.route(message)
+                for message in messages:
+                    await self.route(message)
         # What it wrote last says why; a grandchild may hold its stderr open.
         await asyncio.wait(self._readers[1:], timeout=_LAST_WORDS_SECONDS)
         assert self._spec.launch is not None
@@ -179,10 +183,3 @@ class Stdio(SharedStream):
             self._last_words.add(chunk)
             heard += len(chunk)
             await asyncio.sleep(0 if heard < _TALKATIVE_BYTES else _PAUSE_SECONDS)
-
-
-async def _read_line(line: bytes) -> Message | None:
-    try:
-        return await decoded(line)
-    except errors.ResultInvalid:
-        return None

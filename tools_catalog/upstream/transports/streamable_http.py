@@ -1,7 +1,7 @@
 """Streamable HTTP as the way to an upstream: each message a POST, whose response is JSON or a stream of events.
 
 Of both eras: `StatelessHttp` for revisions in which each request describes itself, `SessionHttp` for those with
-`Mcp-Session-Id`, a stream of what the upstream says unasked, and streams that are resumed.
+`Mcp-Session-Id`, a stream of unsolicited messages, and streams that are resumed.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ from typing import Final
 
 from sessions_app.protocol import envelope, errors, revisions, sse
 from sessions_app.protocol.json import Json
-from tools_catalog.upstream.http import HttpEndpoint, StatusError
+from tools_catalog.upstream.http import CredentialsRefused, HttpEndpoint, StatusError, refusal_of
 from tools_catalog.upstream.limits import Flood, Flooded
 from tools_catalog.upstream.spec import ConnectionSpec
-from tools_catalog.upstream.transports.base import (
-    Message,
-    MessageHandler,
-    OutgoingRequest,
-    SessionLost,
-    Transport,
-    decoded,
-)
+from tools_catalog.upstream.transports import reading
+from tools_catalog.upstream.transports.base import MessageHandler, OutgoingRequest, SessionLost, Transport
+from tools_catalog.upstream.transports.reading import Message
+from tools_catalog.upstream.transports.refusals import TransportRefusal
 from tools_catalog.upstream.wire import TooLarge, WireResponse
 
 logger = logging.getLogger(__name__)
@@ -33,21 +29,27 @@ _ACCEPT: Final = b"accept: application/json, text/event-stream\r\n"
 _LISTENING: Final = b"accept: text/event-stream\r\ncache-control: no-store\r\n"
 _SEND_SECONDS: Final = 10.0
 """For a notification, or an answer to the upstream's request, to be taken."""
+_ENDED: Final = "The upstream ended the session."
+_OWN_STATUSES: Final = frozenset({413, 415, 422, 429, 502, 503, 504})
+"""These reject the one request, or come from a proxy before the upstream."""
 _END_SECONDS: Final = 2.0
 """For the upstream to take the end of a session."""
 _STREAM_SECONDS: Final = 1.0
-"""For the stream of what a session's server says unasked to be answered, before its first request goes out.
+"""For the stream of a session's unsolicited messages to be answered, before its first request goes out.
 
-A server may ask its questions there, and the suite's does; what it says before the stream stands is lost, and the call
-would wait for its deadline."""
+A server may ask its questions there, and the suite's does; messages before the stream stands are lost, and the call
+would wait for its deadline.
+"""
 _ATTEMPTS: Final = 2
 """In a row, to resume a stream that ended."""
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+"""Between attempts to follow a stream that once stood: its server may be starting anew."""
 _RETRY_SECONDS: Final = 1.0
-"""Before a stream is resumed, where the upstream does not say how long to wait."""
+"""Before a stream is resumed, if the upstream does not state a delay."""
 
 
 class StreamableHttp(Transport):
-    """What both eras have in common: how a response is read."""
+    """The common part of both eras: reading a response."""
 
     is_one_stream = False
 
@@ -67,23 +69,37 @@ class StreamableHttp(Transport):
 
     async def _read(self, response: WireResponse, request: OutgoingRequest) -> Message:
         status, kind = response.status, response.headers.get(b"content-type", b"").lower()
-        if kind.startswith(b"text/event-stream") and status < 300:
+        if status >= 300:
+            refusal = await refusal_of(response)
+            if (error := _error_in(refusal)) is None:
+                raise StatusError(status, refusal)
+            return error
+        if kind.startswith(b"text/event-stream"):
             return await self._stream(response, request)
-        if not kind.startswith(b"application/json") or status in (202, 204):
+        if status in (202, 204):
             response.close()
             raise StatusError(status)
         body = await response.read(self._spec.max_response_bytes)
-        if status >= 400:
-            return await _error_of(body, status)
-        message = await decoded(body)
-        if "error" not in message and message.get("id") != request.id:
-            raise errors.ResultInvalid("The upstream answered another request than it was asked.")
-        return message
+        if not kind.startswith(b"application/json"):
+            if body.lstrip()[:1] not in (b"{", b"["):
+                raise StatusError(status, TransportRefusal(status, body))
+            logger.info("The upstream %s names its JSON %s", self._spec.slug, kind[:60])
+        messages = await reading.messages_of(body)
+        for message in messages:
+            if "method" in message:
+                await self._handler.take(message, request)
+        answered = [message for message in messages if "method" not in message]
+        for message in answered:
+            if reading.answers(message, request.id):
+                return message
+        if len(answered) == 1 and (answered[0].get("error") is not None or answered[0].get("id") is None):
+            return answered[0]  # the response belongs to its request by HTTP
+        raise errors.ResultInvalid("The upstream answered another request than it was asked.")
 
     async def _stream(self, response: WireResponse, request: OutgoingRequest) -> Message:
         found = await self._response_in(response, request, self._decoder(), Flood(self._spec.max_notifications))
         if found is None:
-            raise errors.TransportError("The upstream ended its answer before the result.")
+            raise _unanswered()
         return found
 
     def _decoder(self) -> sse.Decoder:
@@ -92,26 +108,25 @@ class StreamableHttp(Transport):
     async def _response_in(
         self, response: WireResponse, request: OutgoingRequest | None, decoder: sse.Decoder, flood: Flood
     ) -> Message | None:
-        """Read a stream of events up to the response, which on the stream of a request can be to that one only; None
-        where it ends before. Raises ResultInvalid, TransportError."""
+        """Read a stream of events up to the response to `request`; None where it ends before.
+
+        Events of another name, other content, and responses to other requests are skipped: servers and proxies
+        keep streams alive so. Raises Unreadable for a response that cannot be read; TransportError.
+        """
         try:
             while chunk := await response.chunk():
                 for event in decoder.feed(chunk):
-                    if not event.data:
-                        continue  # it has an id alone, to be resumed from
-                    message = await _message_of(event, is_for_request=request is not None)
-                    if message is None:
-                        continue
-                    if "method" not in message:
-                        if request is not None:
-                            response.release()
-                            return message
-                        continue
-                    if flood.is_over():
-                        raise Flooded
-                    if flood.is_pausing:
-                        await flood.pause()
-                    await self._handler.take(message, request)
+                    for message in await _messages_in(event, request):
+                        if "method" not in message:
+                            if request is not None and _is_for(message, request):
+                                response.release()
+                                return message
+                            continue
+                        if flood.is_over():
+                            raise Flooded
+                        if flood.is_pausing:
+                            await flood.pause()
+                        await self._handler.take(message, request)
         except sse.EventTooLarge as error:
             response.close()
             raise TooLarge from error
@@ -162,20 +177,58 @@ class SessionHttp(StreamableHttp):
         if not self._stream_answered.is_set():
             await self._await_stream()
         try:
-            response = await self._http.send(b"POST", self._head, request.encode())
-            if response.status == 404 and self._id is not None:
-                response.release()
-                self._is_gone = True
-                raise SessionLost("The upstream ended the session.")
-            if request.method == "initialize":
-                self._id = response.headers.get(b"mcp-session-id")
-            return await self._read(response, request)
+            return await self._exchanged(request)
         except asyncio.CancelledError:
             if not self._is_gone and (cancellation := request.cancellation) is not None:
                 task = asyncio.create_task(self._send_beside(cancellation), context=contextvars.Context())
                 self._sending.add(task)
                 task.add_done_callback(self._sending.discard)
             raise
+
+    async def _exchanged(self, request: OutgoingRequest) -> Message:
+        is_of_session = self._id is not None and request.method != "initialize"
+        try:
+            response = await self._http.send(b"POST", self._head, request.encode())
+        except CredentialsRefused as error:
+            if is_of_session and (error.refusal.status == 401 or error.refusal.loses_session(request.id)):
+                raise self._lost(error) from error
+            raise
+        if request.method == "initialize":
+            self._id = response.headers.get(b"mcp-session-id") if response.status < 300 else None
+        if response.status < 400 or not is_of_session:
+            return await self._read(response, request)
+        refusal = await refusal_of(response)
+        message = _error_in(refusal)
+        if refusal.loses_session(request.id):
+            raise self._lost(None if message is not None else StatusError(refusal.status, refusal))
+        if message is not None and message.get("id") is not None:
+            return message
+        status = StatusError(refusal.status, refusal)
+        if refusal.status not in _OWN_STATUSES and not await self._is_known():
+            if refusal.status < 500:
+                raise self._lost(status) from status
+            self._is_gone = True
+            self._handler.lost(_ENDED)
+        if message is not None:
+            return message
+        raise status
+
+    def _lost(self, refusal: errors.HubError | None) -> SessionLost:
+        self._is_gone = True
+        return SessionLost(_ENDED, refusal)
+
+    async def _is_known(self) -> bool:
+        """Ask whether the session stands, after a refusal without a reason: a server that also rejects a ping has
+        none.
+        """
+        ping = OutgoingRequest(0, "ping", {})
+        try:
+            async with asyncio.timeout(_SEND_SECONDS):
+                response = await self._http.send(b"POST", self._head, ping.encode())
+        except (TimeoutError, errors.HubError):
+            return False
+        response.close()
+        return response.status < 400
 
     async def send(self, message: bytes) -> None:
         async with asyncio.timeout(_SEND_SECONDS):
@@ -233,11 +286,11 @@ class SessionHttp(StreamableHttp):
             except errors.TransportError as error:
                 broken = error
             if decoder.last_event_id is None:
-                raise broken or errors.TransportError("The upstream ended its answer before the result.")
+                raise broken or _unanswered()
             resumed: WireResponse | None = None
             while resumed is None:
                 if failures == _ATTEMPTS:
-                    raise broken or errors.TransportError("The upstream ended its answer before the result.")
+                    raise broken or _unanswered()
                 failures += 1
                 await asyncio.sleep(_pause_after(decoder))
                 resumed = await self._resumed(decoder.last_event_id)
@@ -255,7 +308,7 @@ class SessionHttp(StreamableHttp):
         return None
 
     def _successor(self, decoder: sse.Decoder) -> sse.Decoder:
-        """Give a decoder for the rest of a stream, which goes on from the same event."""
+        """Return a decoder for the rest of a stream, which goes on from the same event."""
         made = self._decoder()
         made.last_event_id, made.retry_ms = decoder.last_event_id, decoder.retry_ms
         return made
@@ -273,22 +326,32 @@ class SessionHttp(StreamableHttp):
         self._stream_answered.set()  # who has not answered by now holds up no second request
 
     async def _listen(self) -> None:
-        """Follow the stream of what the upstream says unasked, for as long as it gives one."""
-        decoder, failures = self._decoder(), 0
-        while failures < _ATTEMPTS:
+        """Follow the stream of the upstream's unsolicited messages, as long as it provides one."""
+        decoder, failures, has_stood = self._decoder(), 0, False
+        while failures < _ATTEMPTS or has_stood:
             try:
                 response = await self._http.send(b"GET", self._listening_head(decoder.last_event_id))
                 self._stream_answered.set()
-                if response.status != 200 or not _is_events(response):
+                if response.status == 200 and _is_events(response):
+                    has_stood = True
+                    await self._response_in(response, None, decoder, Flood(self._spec.max_notifications))
+                    failures = 0
+                elif has_stood and (await refusal_of(response)).loses_session(-1):
+                    self._is_gone = True
+                    self._handler.lost(_ENDED)  # so it is connected anew before the next call
+                    return
+                else:
                     response.close()
                     if response.status < 500:
                         return
                     failures += 1
-                else:
-                    await self._response_in(response, None, decoder, Flood(self._spec.max_notifications))
-                    failures = 0
             except (Flooded, errors.ResultInvalid) as error:
                 logger.warning("The upstream %s: %s", self._spec.slug, error)
+                return
+            except CredentialsRefused as error:
+                if has_stood and error.refusal.loses_session(-1):
+                    self._is_gone = True
+                    self._handler.lost(_ENDED)
                 return
             except SessionLost:
                 return  # the account was connected anew, and the session is another's
@@ -297,28 +360,39 @@ class SessionHttp(StreamableHttp):
             finally:
                 self._stream_answered.set()
             decoder = self._successor(decoder)
-            await asyncio.sleep(_pause_after(decoder))
+            await asyncio.sleep(min(_LONGEST_PAUSE_SECONDS, _pause_after(decoder) * 2 ** min(failures, 10)))
 
 
-async def _error_of(body: bytes, status: int) -> Message:
-    """Give the error that a response with a status of failure holds. Raises StatusError where it is no message."""
-    try:
-        message = await decoded(body)
-    except errors.ResultInvalid:
-        raise StatusError(status) from None
-    if "error" not in message:
-        raise StatusError(status)
-    return message
-
-
-async def _message_of(event: sse.ServerSentEvent, *, is_for_request: bool) -> Message | None:
-    """Give the message of an event. What is none ends a request; on the stream of what comes unasked it is left out."""
-    try:
-        return await decoded(event.data.encode("utf-8", "surrogatepass"))
-    except errors.ResultInvalid:
-        if is_for_request:
-            raise
+def _error_in(refusal: TransportRefusal) -> Message | None:
+    """Return the error that a response with a status of failure holds; None where it is no message."""
+    found = refusal.value
+    error = found.get("error") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or found.get("jsonrpc") != "2.0" or not isinstance(error, dict):
         return None
+    return found
+
+
+async def _messages_in(event: sse.ServerSentEvent, request: OutgoingRequest | None) -> list[Message]:
+    """Return the messages of an event, none where it has none. Raises Unreadable where that was the answer."""
+    if event.event != "message" or not event.data.strip():
+        return []
+    try:
+        return await reading.messages_of(event.data.encode("utf-8", "surrogatepass"))
+    except reading.UnreadableMessage as error:
+        if request is not None and error.is_answer and error.answered in (None, request.id):
+            raise
+        return []
+    except errors.ResultInvalid:
+        return []
+
+
+def _is_for(message: Message, request: OutgoingRequest) -> bool:
+    """Return whether a response on the stream of a request is its own; an error may name none."""
+    return reading.answers(message, request.id) or (message.get("id") is None and message.get("error") is not None)
+
+
+def _unanswered() -> errors.TransportError:
+    return errors.TransportError("The upstream ended its answer before the result.")
 
 
 def _is_events(response: WireResponse) -> bool:
@@ -330,7 +404,7 @@ def _pause_after(decoder: sse.Decoder) -> float:
 
 
 def _describing(request: OutgoingRequest) -> bytes:
-    """Give the lines of a head that repeat what the request says (MCP 2026-07-28, Streamable HTTP)."""
+    """Return the headers that repeat the content of the request (MCP 2026-07-28, Streamable HTTP)."""
     lines = [f"mcp-method: {request.method}\r\n"]
     if (named := envelope.NAMED_BY.get(request.method)) is not None:
         lines.append(f"mcp-name: {envelope.encode_header(request.params[named])}\r\n")

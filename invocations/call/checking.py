@@ -1,0 +1,162 @@
+"""Whether a caller may call tools now, before there is a call: nothing is recorded, counted or asked.
+
+It follows the order of a call (`invocations.calling`): limits of calls a minute, rules, what other stages refuse
+whatever the arguments, quotas, approval. Arguments are not there yet, so rules that read them are undecided, and
+guardrails are not asked.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from channels.db import database_sync_to_async
+from django.db import DatabaseError
+from django.utils import timezone
+
+from invocations.approvals import asking
+from invocations.approvals.asking import Asked
+from invocations.call.policing import client_context, recent_of
+from invocations.call_source import CallSource
+from invocations.configuration import Configuration
+from invocations.quotas.quota import Charge, Spent
+from invocations.quotas.spending import error_of, full_of
+from invocations.stages import Stages
+from sessions_app.models import RateLimitBucket
+from sessions_app.protocol.errors import AuditUnavailable, PolicyDenied, RateLimited
+from sessions_app.protocol.json import Json
+from tools_catalog.catalog.selection import Tool
+from tools_catalog.catalog.toolsets import refused
+from tools_catalog.policy.ask import CALLER, Ask
+from tools_catalog.policy.rules import ALLOW, DENY, Facts, RuleFinding, Ruling, combined, finding
+
+YES, ASKS, DEPENDS, NO = "yes", "approval", "depends", "no"
+_BY_ARGUMENTS = "Rules decide by the arguments. Call it: a refused call returns its reason."
+_ONLY_TASK = "It always runs as a task, and models at /v1 have none. Call it over MCP."
+
+
+@dataclass(frozen=True, slots=True)
+class CallerPermissions:
+    """Of one caller, at the moment of one configuration."""
+
+    source: CallSource
+    configuration: Configuration
+    stages: Stages
+
+    async def of(self, tools: Sequence[Tool]) -> list[dict[str, Json]]:
+        """Return for each tool `yes`, `approval`, `depends` or `no`, with its reason. Raises AuditUnavailable."""
+        caller = self.source.caller
+        quotas = self.configuration.quotas
+        charges = {tool: quotas.charges(tool, caller, "{}") for tool in tools} if quotas else {}
+        full = await full_of(list(dict.fromkeys(each for of_tool in charges.values() for each in of_tool)))
+        waits = await self._waits(tools)
+        recent = None
+        if any(tool.policy is not None and tool.policy.reads_recent for tool in tools):
+            recent = await recent_of(caller.principal)
+        asks: dict[Tool, Ask] = {}
+        made: dict[Tool, dict[str, Json]] = {}
+        for tool in tools:
+            ruling, is_open = self._ruling(tool, recent)
+            ask = asking.demanded(ruling.ask, tool, self.configuration, self.source)
+            made[tool] = self._verdict(tool, ruling, is_open, waits.get(tool, 0), charges.get(tool, []), full)
+            if ask is not None and made[tool]["verdict"] != NO:
+                asks[tool] = ask
+        for tool in await self._ungranted(asks):
+            made[tool] = _asked(asks[tool])
+        return [made[tool] for tool in tools]
+
+    def _verdict(
+        self, tool: Tool, ruling: Ruling, is_open: bool, wait: float, charges: list[Charge], full: dict[Charge, Spent]
+    ) -> dict[str, Json]:
+        if tool.task_support == "required" and self.source.turn is not None:
+            return {"verdict": NO, "code": "tool_not_found", "why": _ONLY_TASK}
+        if wait > 0:
+            seconds = max(1, math.ceil(wait))
+            return refused(RateLimited(f"The limit of calls a minute is reached. Try again in {seconds} s."))
+        if ruling.effect == DENY:
+            return refused(PolicyDenied(ruling.words or None))
+        for stage in self.stages.of(tool, self.configuration).stages:
+            if (standing := stage.standing_refusal(tool, self.source, self.configuration)) is not None:
+                return refused(standing)
+        spent = [full[charge] for charge in charges if charge in full]
+        if spent:
+            return refused(error_of(max(spent, key=lambda each: each.window.ends)))
+        return {"verdict": DEPENDS, "why": _BY_ARGUMENTS} if is_open else {"verdict": YES}
+
+    def _ruling(self, tool: Tool, recent: dict[str, int] | None) -> tuple[Ruling, bool]:
+        """Return the verdict of the rules that need no arguments, and whether others may still change it."""
+        policy = tool.policy
+        if policy is None:
+            return Ruling(), False
+        now = time.time()
+        findings: list[RuleFinding] = list(policy.findings(tool, self.source.caller, now))
+        facts = Facts({}, client_context(self.source), now, recent)
+        context = {**policy.context(tool, self.source.caller, facts), "args": {}}
+        undecided = []
+        for rule in policy.pending(now):
+            reads = rule.condition is not None and ("args" in rule.condition.variables or rule.condition.may_hold(2))
+            if reads and not rule.broken:
+                undecided.append(rule)
+            else:
+                findings.append(finding(rule, context))
+        findings.sort(key=lambda each: (-each.rule.priority, each.rule.name))
+        acting = [rule for rule in undecided if not rule.watching]
+        has_allow = any(each.effect == ALLOW and not each.rule.watching for each in findings)
+        ruling = combined(findings, is_open=any(rule.effect == ALLOW for rule in acting))
+        return ruling, any(rule.effect != ALLOW or not has_allow for rule in acting)
+
+    async def _waits(self, tools: Sequence[Tool]) -> dict[Tool, float]:
+        """Return the seconds until a limited tool, or its caller, may call again."""
+        caller = self.source.caller
+        limits = {tool: tool.calls_per_minute for tool in tools if tool.calls_per_minute}
+        of_caller = f"{caller.credential} tools/call"
+        names = {f"tool:{tool.name}" for tool in limits} | ({of_caller} if caller.calls_per_minute else set())
+        if not names:
+            return {}
+        try:
+            levels = await _levels(names)
+        except DatabaseError as error:
+            raise AuditUnavailable from error
+        mine = _wait(levels.get(of_caller), caller.calls_per_minute)
+        return {tool: max(mine, _wait(levels.get(f"tool:{tool.name}"), limits.get(tool))) for tool in tools}
+
+    async def _ungranted(self, asks: dict[Tool, Ask]) -> list[Tool]:
+        """Return the tools whose calls no approval of an hour or a session covers."""
+        if not asks:
+            return []
+        asked = {
+            tool: Asked(source=self.source, tool=tool, ask=ask, arguments={}, recorded={}) for tool, ask in asks.items()
+        }
+        try:
+            return await _without_grant(asked)
+        except DatabaseError as error:
+            raise AuditUnavailable from error
+
+
+def _asked(ask: Ask) -> dict[str, Json]:
+    who = "The calling person" if ask.decider == CALLER else "A person"
+    words = f" {ask.words}" if ask.words else ""
+    return {"verdict": ASKS, "why": f"{who} must approve the call first.{words}"}
+
+
+def _wait(level: tuple[float, float] | None, limit: int | None) -> float:
+    """Return the seconds until a bucket has a token. `level`: its tokens, and the seconds since it was written."""
+    if level is None or not limit:
+        return 0.0
+    tokens, seconds = level
+    missing = 1 - min(limit, tokens + seconds * limit / 60)
+    return max(0.0, missing * 60 / limit)
+
+
+@database_sync_to_async
+def _levels(names: set[str]) -> dict[str, tuple[float, float]]:
+    now = timezone.now()
+    rows = RateLimitBucket.objects.filter(pk__in=names).values_list("client_id", "tokens", "last_refill")
+    return {name: (tokens, (now - refilled).total_seconds()) for name, tokens, refilled in rows}
+
+
+@database_sync_to_async
+def _without_grant(asked: dict[Tool, Asked]) -> list[Tool]:
+    return [tool for tool, each in asked.items() if not asking.granted(each)]

@@ -1,0 +1,243 @@
+"""The stages of a call: a feature's code between a valid call and the backend, and after the backend.
+
+The core knows the places by name and their order, and no stage. A feature declares a stage for a place. The chain of a
+tool is made once for each snapshot of the configuration, of the stages that concern the tool alone; a tool that none
+concerns has an empty one and pays for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from invocations.call.call import Call
+    from invocations.call_source import CallSource
+    from invocations.configuration import Configuration
+    from invocations.ledger.parts import LedgerPart
+    from invocations.ledger.rows import Recorded
+    from invocations.subject import RowSubject
+    from sessions_app.protocol.errors import HubError
+    from sessions_app.protocol.json import Json
+    from tools_catalog.catalog.snapshot import Tool
+
+
+class Place(IntEnum):
+    """Where a stage stands, in the order in which a call passes. The order is security; each place has its reason.
+
+    Before the first: the tool is visible, there is room, the arguments fit, and no limit of calls a minute is reached.
+    Between `APPROVAL_IN_TASK` and `ON_RESULT`: the intent is committed, and the backend runs.
+    """
+
+    RULES = 1
+    """First: nobody counts, waits for or looks at a call that a rule denies, and rules see it as it was sent."""
+    DEMAND = 2
+    """After the rules: the tool's own setting adds to a rule's request and never takes away."""
+    QUOTAS = 3
+    """Before an approval request: nobody approves a call that would be refused afterwards."""
+    APPROVAL = 4
+    """Before all that changes arguments: a yes is bound to the arguments that the caller sent or the approver wrote."""
+    ON_ARGUMENTS = 5
+    """After the approval: an approver's arguments are inspected like a caller's. Before the intent: masked values are
+    in no record, and the tool gets the inspected arguments.
+    """
+    APPROVAL_IN_TASK = 6
+    """Last: a task waits for its yes while its client follows it, so the wait becomes a part of the backend's run."""
+    ON_RESULT = 7
+    """Before the result is validated, recorded or sent: masked or withheld values leave no trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proceed:
+    """Go on with this call: the same one, or another that was made of it."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Do not make the call. It is recorded as refused, and answered with the error."""
+
+    error: HubError
+    may_repeat: bool = True
+    """A call that repeats one that was made is answered as that was: a repeat comes before a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Do not make the call now. It is recorded, and answered with a result."""
+
+    wire: dict[str, Json]
+    recorded: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStage:
+    """Declares a stage of a feature: `module:attribute` of what makes it, once a process, from the `Calls`."""
+
+    stage: str
+
+
+StageAnswer: TypeAlias = Proceed | Refuse | Answer
+
+
+class Stage(Protocol):
+    """Decides about calls before they are made. One a process."""
+
+    place: Place
+
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
+        """Return whether calls of the tool pass this stage. `before`: the stages that they pass earlier."""
+        ...
+
+    async def decide(self, call: Call) -> StageAnswer:
+        """Return the decision about the call. A HubError that is raised refuses it."""
+        ...
+
+    def shown(self, tool: Tool, arguments: Json, seconds: float) -> Json:
+        """Return arguments as the record of a call shows them that is not made, or not yet.
+
+        {} where looking takes longer than `seconds`.
+        """
+        return arguments
+
+    def standing_refusal(self, tool: Tool, source: CallSource, configuration: Configuration) -> HubError | None:
+        """Return the error that each call of the tool from this source gets now, whatever its arguments. None where
+        there is none, or `CallerPermissions` looks for it by itself.
+        """
+        return None
+
+
+class ResultStage(Protocol):
+    """Inspects the ends of calls and reads. One a process."""
+
+    def concerns(self, subject: Tool | RowSubject, configuration: Configuration) -> bool: ...
+
+    async def result(self, record: Recorded, value: dict[str, Json], text: str) -> tuple[dict[str, Json], str]:
+        """Return the result as it goes on, and its canonical JSON, which `text` is of `value`.
+
+        Raises HubError for one that is withheld.
+        """
+        ...
+
+    async def failure(
+        self, record: Recorded, failure: HubError, rendered: dict[str, Json]
+    ) -> tuple[HubError, dict[str, Json]]:
+        """Return a failure as it goes on, and as it is rendered."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallShaper:
+    """Declares a result shaper of a feature: `module:attribute` of what makes it, once a process, from the `Calls`."""
+
+    shaper: str
+
+
+class ResultShaper(Protocol):
+    """Changes what clients get of results that were checked. The last before the record, which holds what they got."""
+
+    def concerns(self, tool: Tool) -> bool: ...
+
+    async def shaped(self, call: Call, wire: dict[str, Json], text: str) -> tuple[dict[str, Json], str]:
+        """Return the result as it goes on, and its canonical JSON, which `text` is of `wire`. Raises nothing."""
+        ...
+
+
+class CommitPart:
+    """A feature's addition to the commits of a call: the rest of a `LedgerPart`, as the call path sees it."""
+
+    ledger: LedgerPart | None = None
+
+    def concerns(self, tool: Tool, configuration: Configuration) -> bool:
+        """Return whether calls of the tool may have to do with it."""
+        raise NotImplementedError
+
+    def of_intent(self, call: Call) -> Any:
+        """Return the intent's addition to the commit; None for nothing."""
+        return None
+
+    def of_outcome(self, brought: Any, result: str | None) -> Any:
+        """Return the outcome's addition, given the intent's; None for nothing. `result`: canonical JSON."""
+        return None
+
+    def refusal(self, reason: Any) -> HubError:
+        """Return the error of a call with a refused intent."""
+        raise NotImplementedError
+
+    def told(self, said: Mapping[LedgerPart, Any]) -> Mapping[str, Json]:
+        """Return the members of `_meta` for the caller. `said`: the commit's statement."""
+        return {}
+
+    async def intended(self, call: Call) -> None:
+        """Follow the commit of the intent, before the backend runs."""
+
+    async def ended(self, call: Call, wire: Mapping[str, Json] | None) -> None:
+        """Follow the commit of the outcome. `wire`: the result, where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The stages of one tool's calls, in the order of the places."""
+
+    stages: tuple[Stage, ...] = ()
+    result_stages: tuple[ResultStage, ...] = ()
+    parts: tuple[CommitPart, ...] = ()
+    shapers: tuple[ResultShaper, ...] = ()
+
+    def after(self, place: Place) -> tuple[Stage, ...]:
+        return tuple(stage for stage in self.stages if stage.place > place)
+
+
+EMPTY = Chain()
+
+
+class Stages:
+    """All stages that features have declared. One a process."""
+
+    def __init__(
+        self,
+        stages: Iterable[Stage] = (),
+        result_stages: Iterable[ResultStage] = (),
+        parts: Iterable[CommitPart] = (),
+        shapers: Iterable[ResultShaper] = (),
+    ) -> None:
+        self._stages = sorted(stages, key=lambda stage: stage.place)
+        self._result_stages = tuple(result_stages)
+        self._parts = tuple(parts)
+        self._shapers = tuple(shapers)
+        self._configuration: Configuration | None = None
+        self._chains: dict[Tool, Chain] = {}
+        """Of the tools of that configuration's catalogue."""
+
+    def of(self, tool: Tool, configuration: Configuration) -> Chain:
+        """Return the chain of a tool. Those of a catalogue's tools are kept as long as the configuration is."""
+        if configuration is not self._configuration:
+            self._configuration, self._chains = configuration, {}
+        chain = self._chains.get(tool)
+        if chain is None:
+            chain = self._made(tool, configuration)
+            if configuration.catalog.tools.get(tool.name) is tool:
+                self._chains[tool] = chain
+        return chain
+
+    def shown(self, tool: Tool, configuration: Configuration, arguments: Json, seconds: float) -> Json:
+        """Return arguments as the record of a call of the tool shows them that is not made, or not yet."""
+        for stage in self.of(tool, configuration).stages:
+            arguments = stage.shown(tool, arguments, seconds)
+        return arguments
+
+    def of_read(self, subject: RowSubject, configuration: Configuration) -> tuple[ResultStage, ...]:
+        return tuple(stage for stage in self._result_stages if stage.concerns(subject, configuration))
+
+    def _made(self, tool: Tool, configuration: Configuration) -> Chain:
+        chosen: tuple[Stage, ...] = ()
+        for stage in self._stages:
+            if stage.concerns(tool, configuration, chosen):
+                chosen = (*chosen, stage)
+        results = tuple(stage for stage in self._result_stages if stage.concerns(tool, configuration))
+        parts = tuple(part for part in self._parts if part.concerns(tool, configuration))
+        shapers = tuple(shaper for shaper in self._shapers if shaper.concerns(tool))
+        return Chain(chosen, results, parts, shapers) if chosen or results or parts or shapers else EMPTY

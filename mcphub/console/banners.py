@@ -1,0 +1,37 @@
+"""What features say on every page of the console, above the page's own content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from mcphub.parts import ConsoleBanner
+from sessions_app.kit.features import declared, loaded
+
+
+@dataclass(frozen=True, slots=True)
+class BannerLink:
+    words: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """A state of the hub that whoever opens the console must know of."""
+
+    title: str
+    words: str
+    icon: str
+    link: BannerLink | None = None
+    """What to do about it, for those who may."""
+
+
+def shown(request: HttpRequest) -> dict[str, object]:
+    """Return templates the banners: a context processor that asks nothing itself."""
+    return {"hub_banners": SimpleLazyObject(lambda: _banners(request))}
+
+
+def _banners(request: HttpRequest) -> list[Banner]:
+    return [banner for part in declared(ConsoleBanner) for banner in loaded(part.banners)(request)]

@@ -1,0 +1,85 @@
+"""The settings of a project that the hub is added to. Runs inside its settings module, before Django is set up."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from django.core.exceptions import ImproperlyConfigured
+
+from mcphub import given
+
+_FEATURES: Final = ("login", "signin")
+"""Those whose tables the core needs. The pages of all features expect the hub's own project."""
+APPS: Final = (
+    "oauth2_provider",
+    "sessions_app",
+    "tools_catalog",
+    "invocations",
+    "mcphub",
+    *(f"mcphub.features.{name}" for name in _FEATURES),
+)
+_DEFAULTS: Final = {
+    "PUBLIC_URL": "http://127.0.0.1:8000/hub",
+    "FEATURES": ",".join(_FEATURES),
+    "SIGN_IN": False,  # its pages are those of the hub's own project
+    "MIGRATE": False,  # the host's `manage.py migrate` does it
+}
+_OF_HOST: Final = {
+    "ALLOWED_HOSTS": "ALLOWED_HOSTS",
+    "APPS": "INSTALLED_APPS",
+    "BEHIND_PROXY": "SECURE_PROXY_SSL_HEADER",
+    "DATABASE_URL": "DATABASES",
+    "DEBUG": "DEBUG",
+    "LOG_FORMAT": "LOGGING",
+    "LOG_LEVEL": "LOGGING",
+    "MAIL_URL": "EMAIL_HOST and its like",
+    "SECRET_KEY_FILE": "SECRET_KEY",
+}
+"""Variables of the hub's own project -> the setting of Django that a host has in their place."""
+_COPIED: Final = ("MCPHUB_", "HUB_", "OAUTH2_PROVIDER")
+
+
+def add_hub(namespace: dict[str, Any]) -> None:
+    """Add the hub to a settings module: `add_hub(globals())` as its last line.
+
+    Adds the hub's applications that INSTALLED_APPS lacks, and `MCPHUB_…` settings from the environment and from the
+    dict `MCPHUB`; the environment wins. No setting that the module has is changed. Raises ImproperlyConfigured.
+    """
+    values = {**_DEFAULTS, "DATA_DIR": _data_dir(namespace), **namespace.get("MCPHUB", {})}
+    _check(values)
+    given.take(values, secret_key=namespace.get("SECRET_KEY", ""))
+    sys.modules.pop("mcphub.settings", None)
+    from mcphub import settings as own
+
+    unknown = sorted(name for name in values if not _is_known(name, own))
+    if unknown:
+        raise ImproperlyConfigured(
+            f"MCPHUB has {', '.join(unknown)}, and the hub has no such setting. The settings are the variables of "
+            "docs/operate/deployment.md without MCPHUB_."
+        )
+    for name, value in vars(own).items():
+        if name.startswith(_COPIED):
+            namespace.setdefault(name, value)
+    namespace["MCPHUB_EMBEDDED"] = True
+    installed = namespace.setdefault("INSTALLED_APPS", [])
+    namespace["INSTALLED_APPS"] = [*installed, *(app for app in APPS if app not in installed)]
+
+
+def _data_dir(namespace: dict[str, Any]) -> Path:
+    return Path(namespace.get("BASE_DIR", Path.cwd())) / "mcphub-data"
+
+
+def _check(values: dict[str, Any]) -> None:
+    for name, theirs in _OF_HOST.items():
+        if name in values:
+            raise ImproperlyConfigured(f"MCPHUB has {name}; in a project of yours {theirs} counts. Take {name} out.")
+    if more := sorted(set(given.text_of(values["FEATURES"]).replace(",", " ").split()) - {*_FEATURES, "none"}):
+        raise ImproperlyConfigured(
+            f"MCPHUB names the features {', '.join(more)}, which need the hub's own project. Take FEATURES out."
+        )
+
+
+def _is_known(name: str, own: Any) -> bool:
+    return hasattr(own, f"MCPHUB_{name}") or name in _DEFAULTS

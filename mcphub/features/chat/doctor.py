@@ -1,0 +1,35 @@
+"""Checks of model prices, for `mcphub doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils import timezone
+
+from invocations.models import McpQuota
+from mcphub.features.chat.models import ChatModel
+from mcphub.features.chat.providers.snapshot import load_prices
+from mcphub.process.doctor import Finding
+
+MOST_NAMED = 3
+"""Of those that the finding is about; the others are counted."""
+
+
+def check_prices() -> Iterator[Finding]:
+    providers = set(McpQuota.objects.filter(enabled=True, unit="money").values_list("provider", flat=True))
+    if not providers:
+        return
+    prices, now = load_prices(), timezone.now().timestamp()
+    models = ChatModel.objects.filter(enabled=True, provider__enabled=True).select_related("provider")
+    without = [
+        row.public_id
+        for row in models
+        if ("" in providers or row.provider.slug in providers) and prices.of(row.provider.slug, row.name, now) is None
+    ]
+    if without:
+        more = f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
+        yield Finding(
+            "hint",
+            f"Quotas of money count nothing of models without a price: {', '.join(without[:MOST_NAMED])}{more}.",
+            "Load a price with mcphub catalog load FILE, or add it in the console under Prices; 0 costs nothing.",
+        )

@@ -1,0 +1,109 @@
+"""The body of one provider request, from the turn, the model's capabilities, and the remaining budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcphub.features.chat.dialects import dialect_of
+from mcphub.features.chat.engine.outgoing import outgoing
+from mcphub.features.chat.engine.turn import Turn
+from mcphub.features.chat.errors import invalid
+from mcphub.features.chat.providers.snapshot import Model
+from mcphub.features.chat.tools import constrained
+from mcphub.features.chat.tools.functions import Functions
+from sessions_app.protocol.json import Json
+
+_ONLY_OPENAI = frozenset({"safety_identifier", "prompt_cache_key", "service_tier", "verbosity", "store", "metadata"})
+"""Parameters that only OpenAI itself knows; others may refuse a request for them."""
+_OF_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    body: dict[str, Json]
+    stream: bool
+    is_constrained: bool
+    """The answer is held to a schema, by which a model without functions calls them; see `constrained`."""
+
+    @classmethod
+    def build(
+        cls,
+        turn: Turn,
+        model: Model,
+        functions: Functions,
+        messages: list[dict[str, Json]],
+        *,
+        is_first: bool,
+        without_tools: bool,
+    ) -> ProviderRequest:
+        """Raise ChatError where the model cannot use the tools, or `tool_choice` names none of them."""
+        is_constrained = bool(functions) and not model.tools and not without_tools
+        if is_constrained and not model.json_schema:
+            raise invalid(
+                "tools",
+                f"The model {model.id} can neither call functions nor be held to a schema, so it cannot use tools. "
+                "Ask without tools, or another model.",
+            )
+        dialect = dialect_of(model.provider.kind, model.provider.base_url, model.name)
+        is_openai = dialect.name in ("openai", "azure")
+        messages = outgoing(messages, model.id, dialect)
+        stream = turn.stream and model.streams and not is_constrained
+        body: dict[str, Json] = {"model": model.name, **turn.parameters}
+        for name in _OF_TOOLS if is_openai else _OF_TOOLS | _ONLY_OPENAI:
+            body.pop(name, None)
+        choice = _tool_choice(turn, functions, is_first=is_first)
+        if functions and not model.tools:
+            messages = constrained.as_plain_messages(messages)
+        if is_constrained:
+            may_answer = choice != "required" and not isinstance(choice, dict)
+            chosen = functions if not isinstance(choice, dict) else functions.only(choice["function"]["name"])
+            instructions = constrained.instructions(chosen, dialect, may_answer=may_answer)
+            messages = [{"role": "system", "content": instructions}, *messages]
+            body["response_format"] = constrained.response_format(chosen, dialect, may_answer=may_answer)
+        elif functions and model.tools:
+            body["tools"] = functions.wire(dialect)
+            if not body["tools"]:
+                del body["tools"]
+                choice = _without_functions(choice)
+            elif isinstance(choice, dict) and choice["function"]["name"] in functions.left_out:
+                raise invalid("tool_choice", f"tool_choice names a function that {model.id} does not take.")
+            if "tools" in body and (without_tools or choice != "auto"):
+                body["tool_choice"] = "none" if without_tools else choice
+            is_mixed = bool(functions.tools) and bool(functions.client_tools) and not turn.may_mix_calls
+            parallel = turn.parameters.get("parallel_tool_calls") if model.parallel_tools and not is_mixed else False
+            if parallel is not None and "tools" in body:
+                body["parallel_tool_calls"] = parallel
+        if not is_openai:
+            if "max_completion_tokens" in body:
+                body.setdefault("max_tokens", body.pop("max_completion_tokens"))
+            messages = [{**each, "role": "system"} if each["role"] == "developer" else each for each in messages]
+        body["messages"] = messages
+        if stream:
+            body["stream"] = True
+            if model.usage_in_stream:
+                body["stream_options"] = {"include_usage": True}
+        for name, other in dialect.renamed:
+            value = body.pop(name, None)
+            if other and value is not None:
+                body[other] = value
+        return cls(body, stream, is_constrained)
+
+
+def _without_functions(choice: Json) -> Json:
+    """Return the choice where the provider takes none of the tools; raise ChatError where one must be called."""
+    if choice == "required" or isinstance(choice, dict):
+        raise invalid("tool_choice", "tool_choice demands a call, and the provider takes none of the tools.")
+    return "auto"
+
+
+def _tool_choice(turn: Turn, functions: Functions, *, is_first: bool) -> Json:
+    """Return the client's tool choice. A call that it demands is made once: else the turn would never end."""
+    choice = turn.parameters.get("tool_choice", "auto")
+    if isinstance(choice, dict):
+        name = functions.named(str((choice.get("function") or {}).get("name", "")))
+        if name is None:
+            raise invalid("tool_choice", "tool_choice names a function that is not among the tools.")
+        choice = {"type": "function", "function": {"name": name}}
+    elif choice == "required" and not functions:
+        raise invalid("tool_choice", "tool_choice is required, and there are no tools.")
+    return choice if is_first or choice == "none" else "auto"

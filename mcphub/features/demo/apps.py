@@ -1,0 +1,18 @@
+from django.utils.translation import gettext_lazy as _
+
+from mcphub.parts import HubCommand
+from sessions_app.kit.features import FeatureConfig
+
+
+class DemoConfig(FeatureConfig):
+    name = "mcphub.features.demo"
+    label = "demo"
+    requires = ("chat",)
+    verbose_name = _("Demo")
+    parts = (
+        HubCommand(
+            "demo",
+            "start a hub of its own with tools, clients and calls to look at, or remove it",
+            "mcphub.features.demo.command",
+        ),
+    )

@@ -1,0 +1,132 @@
+"""`mcphub demo`: a hub of its own, on a folder of its own, with clients that have made calls; `--remove` takes it away.
+
+Records are never deleted, so nothing of a demo goes into the data of another hub.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from mcphub.commands.stop import Stop
+from mcphub.features.demo.model import DemoModel
+
+_FOLDER = "var/demo"
+_MARK = "demo"
+"""A file in the folder: the command has made it, and may remove it."""
+_KEPT = ("MCPHUB_ALLOW_NOT_DURABLE", "MCPHUB_EGRESS_PROXY", "MCPHUB_LOG_LEVEL", "MCPHUB_LOG_FORMAT")
+"""Variables that a demo takes over; the others locate another hub's data."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=_port, default=8000, help="port to listen on, on 127.0.0.1 (8000)")
+    parser.add_argument("--remove", action="store_true", help="remove the folder of the demo with all that is in it")
+
+
+def run(options: argparse.Namespace) -> int:
+    # The environment may name the data of a real hub; a demo has its own unless the flag says otherwise.
+    folder = Path(getattr(options, "data_dir", _FOLDER)).absolute()
+    if options.remove:
+        return _remove(folder)
+    _make(folder)
+    with _held(folder):
+        return _serve(folder, options.port)
+
+
+def _make(folder: Path) -> None:
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
+        raise Stop(
+            f"mcphub demo: {folder} holds something else than a demo; name an empty folder with --data-dir.", status=2
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _MARK).touch()
+    except OSError as error:
+        raise Stop(f"mcphub demo: {folder} cannot be made: {error.strerror}; name another with --data-dir.") from error
+
+
+def _remove(folder: Path) -> int:
+    if not folder.is_dir():
+        print(f"There is no demo in {folder}.", file=sys.stderr)
+        return 0
+    if not (folder / _MARK).is_file():
+        raise Stop(f"mcphub demo: {folder} was not made by this command, and stays; remove it yourself.", status=2)
+    with _held(folder):
+        shutil.rmtree(folder)
+    print(f"The demo in {folder} is gone.", file=sys.stderr)
+    return 0
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold the folder: one demo runs in it, or it is removed."""
+    with (folder / _MARK).open("a") as mark:
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise Stop(f"mcphub demo: a demo runs in {folder}; stop it first (Ctrl-C where it runs).") from error
+        yield
+
+
+def _serve(folder: Path, port: int) -> int:
+    """Start the hub, fill it when it serves, and end when it ends."""
+    for name in [name for name in os.environ if name.startswith("MCPHUB_") and name not in _KEPT]:
+        del os.environ[name]
+    os.environ |= {"MCPHUB_DATA_DIR": str(folder), "MCPHUB_PUBLIC_URL": f"http://127.0.0.1:{port}"}
+    words = [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(port)]
+    with contextlib.ExitStack() as until_filled:
+        model = until_filled.enter_context(DemoModel())
+        os.environ["MCPHUB_EGRESS_ALLOW"] = model.address
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as hub:  # noqa: S603
+            assert hub.stdout is not None
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: hub.terminate())
+            ready = _relayed(hub.stdout)
+            if ready:
+                _fill(hub, folder, port, model)
+                until_filled.close()
+                print(ready, end="", flush=True)
+                sys.stdout.writelines(hub.stdout)
+            return hub.wait()
+
+
+def _relayed(lines: IO[str]) -> str:
+    """Print the hub's output until it is ready; return that last line, or nothing if the hub ended."""
+    for line in lines:
+        if line.startswith("ready "):
+            return line
+        print(line, end="", flush=True)
+    return ""
+
+
+def _fill(hub: subprocess.Popen[str], folder: Path, port: int, model: DemoModel) -> None:
+    from mcphub.features.demo.filling import DemoFailed, fill
+
+    try:
+        told = fill(f"http://127.0.0.1:{port}", model.url)
+    except DemoFailed as error:
+        hub.terminate()
+        hub.wait()
+        raise Stop(f"mcphub demo: {error}") from error
+    except BaseException:
+        hub.terminate()  # whoever leaves the block waits for it
+        raise
+    for line in told:
+        print(line)
+    where = "" if folder == Path(_FOLDER).absolute() else f" --data-dir {folder}"
+    print(f"Remove all of it    mcphub demo --remove{where}\n", flush=True)
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, a whole number from 1 to 65535")
+    return int(text)

@@ -1,0 +1,52 @@
+"""The page of result sizes, with what each would do to the tool's newest recorded result."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from mcphub.features.fitting.models import ResultSize
+from mcphub.features.fitting.trial import trial_of
+from sessions_app.history.pages import RecordedAdmin
+from sessions_app.kit.shown import mono
+
+
+@admin.register(ResultSize)
+class ResultSizeAdmin(RecordedAdmin):
+    list_display = ["tool", "shown_fields", "fields_argument", "most_characters"]
+    list_select_related = ["tool"]
+    search_fields = ["tool__name"]
+    autocomplete_fields = ["tool"]
+    readonly_fields = ["preview"]
+    fieldsets = [(None, {"fields": ["tool", "fields", "fields_argument", "most_characters", "preview"]})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ResultSize | None = None) -> list[str]:
+        return [*self.readonly_fields, *(["tool"] if obj is not None else [])]
+
+    @admin.display(description=_("fields"))
+    def shown_fields(self, row: ResultSize) -> SafeString:
+        return mono(row.fields[:100] or "-")
+
+    @admin.display(description=_("effect"))
+    def preview(self, row: ResultSize) -> SafeString:
+        """Return sizes before and after, for the newest recorded result. Of the result itself nothing is shown."""
+        if row.pk is None:
+            return format_html("{}", _t("Save to see the effect on the newest recorded result."))
+        trial = trial_of(row)
+        if trial is None:
+            return format_html("{}", _t("No call of this tool is on record with its whole result. Call it once."))
+        words = _t(
+            "Newest recorded result: %(before)d characters (about %(before_tokens)d tokens). "
+            "With these settings: %(after)d characters (about %(after_tokens)d tokens), %(percent)d %%."
+        ) % {
+            "before": trial.before,
+            "before_tokens": trial.before_tokens,
+            "after": trial.after,
+            "after_tokens": trial.after_tokens,
+            "percent": trial.percent,
+        }
+        return format_html("{}{}", words, f" {trial.problem}" if trial.problem else "")

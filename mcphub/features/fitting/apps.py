@@ -1,0 +1,35 @@
+from django.utils.translation import gettext_lazy as _
+
+from invocations.stages import CallShaper
+from mcphub.parts import ConsolePage, PeriodicSweep, ResourceReader
+from sessions_app.kit.features import FeatureConfig
+from tools_catalog.catalog.additions import ToolAdditions
+
+
+class FittingConfig(FeatureConfig):
+    name = "mcphub.features.fitting"
+    label = "fitting"
+    verbose_name = _("Result sizes")
+    parts = (
+        ToolAdditions("mcphub.features.fitting.settings:read"),
+        CallShaper("mcphub.features.fitting.shaping:Shaper"),
+        ResourceReader("mcphub://results/", "mcphub.features.fitting.reading:reading"),
+        PeriodicSweep("mcphub.features.fitting.handles:purge"),
+        ConsolePage(
+            "catalogue",
+            _("Result sizes"),
+            "tune",
+            "fitting_resultsize",
+            place=50,
+            about=_(
+                "A result size limits the results of a tool for clients: only some fields, or a preview with a link "
+                "to the whole."
+            ),
+        ),
+    )
+
+    def ready(self) -> None:
+        from mcphub.features.fitting.rules import RULES
+        from sessions_app.kit.triggers import install_after_migrate
+
+        install_after_migrate(self, RULES)

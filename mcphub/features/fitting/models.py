@@ -1,0 +1,112 @@
+"""How much of a tool's results clients get, and the whole results that they may still read."""
+
+from __future__ import annotations
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from mcphub.features.fitting.fields import FieldsError, compiled
+from sessions_app.history.recording import RecordedModel
+
+LEAST_CHARACTERS = 500
+LONGEST_FIELDS = 2000
+
+
+class ResultSize(RecordedModel):
+    """The bounds of one tool's results for clients. A tool without a row sends them whole."""
+
+    RECORDED_AS = "result_size"
+
+    tool = models.OneToOneField(
+        "tools_catalog.McpToolDefinition", models.CASCADE, related_name="result_size", verbose_name=_("tool")
+    )
+    fields = models.TextField(
+        _("fields"),
+        blank=True,
+        max_length=LONGEST_FIELDS,
+        help_text=_(
+            "A JMESPath expression over the result, such as values[].{id: id, title: title}. Leave blank to send all "
+            "fields. This saves room and protects nothing: clients can read the whole."
+        ),
+    )
+    fields_argument = models.CharField(
+        _("argument for fields"),
+        blank=True,
+        max_length=64,
+        help_text=_(
+            "Name of an argument in which callers may send a JMESPath expression of their own, such as result_fields. "
+            "Leave blank to offer none."
+        ),
+    )
+    most_characters = models.PositiveIntegerField(
+        _("largest result"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(LEAST_CHARACTERS)],
+        help_text=_(
+            "In characters; four are about one token. Of a larger result the client gets a preview and a link to the "
+            "whole. Leave blank for no bound."
+        ),
+    )
+
+    class Meta:
+        verbose_name = _("result size")
+        verbose_name_plural = _("result sizes")
+        ordering = ["tool__name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(most_characters__isnull=True) | models.Q(most_characters__gte=LEAST_CHARACTERS),
+                name="result_size_has_room",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return str(self.tool)
+
+    def clean(self) -> None:
+        try:
+            compiled(self.fields)
+        except FieldsError as error:
+            raise ValidationError({"fields": str(error)}) from error
+        if self.fields_argument:
+            self._check_argument()
+        if not (self.fields or self.fields_argument or self.most_characters):
+            raise ValidationError(_("Enter fields, an argument or a largest result. Delete the entry to send all."))
+
+    def _check_argument(self) -> None:
+        name = self.fields_argument
+        if not name.isidentifier() or not name.isascii():
+            raise ValidationError({"fields_argument": _("Use letters, digits and _, such as result_fields.")})
+        schema = self.tool.input_schema if self.tool_id is not None else {}
+        if name in (schema or {}).get("properties", {}):
+            message = _("The tool has an argument %(name)s of its own. Choose another name.") % {"name": name}
+            raise ValidationError({"fields_argument": message})
+
+
+class KeptResult(models.Model):
+    """One whole result that its caller may read for a while. Encrypted, since records may hide parts of it."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    principal = models.CharField(max_length=80)
+    tool_name = models.CharField(max_length=256)
+    invocation_id = models.CharField(max_length=64)
+    content = models.TextField()
+    stored_bytes = models.PositiveBigIntegerField()
+    characters = models.PositiveBigIntegerField()
+    is_hidden_on_record = models.BooleanField()
+    """The record of its call hides values, so no record of a read may show them."""
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        default_permissions = ()
+        indexes = [
+            models.Index(fields=["principal", "-created_at"], name="kept_result_of_caller"),
+            models.Index(fields=["expires_at"], name="kept_result_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool_name} ({self.invocation_id})"

@@ -1,0 +1,155 @@
+"""Makes results fit after they were checked and before they are recorded: the record holds what the client got."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from channels.db import database_sync_to_async
+
+from mcphub.features.fitting import handles
+from mcphub.features.fitting.fitting import META, Fitted, fitted, note
+from mcphub.features.fitting.settings import Size
+from sessions_app.protocol import json
+
+if TYPE_CHECKING:
+    from invocations.call.call import Call
+    from invocations.call.guarding import Guarding
+    from invocations.calling import Calls
+    from sessions_app.protocol.json import Json
+    from tools_catalog.catalog.snapshot import Tool
+
+logger = logging.getLogger(__name__)
+
+_NOT_RECORDED = "[Not on record: fields were selected from a result in which redaction rules hide values.]"
+_AT_ONCE = 64 * 1024
+"""Characters of a result that is made to fit on the event loop."""
+
+
+class Shaper:
+    """One a process."""
+
+    guarding: ClassVar[Guarding]
+    """Of this process, for the tool that reads kept results: a function of the catalogue has no way to it."""
+
+    def __init__(self, calls: Calls) -> None:
+        Shaper.guarding = calls.guarding
+
+    def concerns(self, tool: Tool) -> bool:
+        return _size_of(tool) is not None
+
+    async def shaped(self, call: Call, wire: dict[str, Json], text: str) -> tuple[dict[str, Json], str]:
+        """Return the result as the client gets it, and its canonical JSON, which `text` is of `wire`."""
+        chosen = _size_of(call.tool)
+        if chosen is None:
+            return wire, text
+        fields = chosen.chosen_fields(call.arguments)
+        if not fields and (chosen.most_characters is None or len(text) <= chosen.most_characters):
+            return wire, text
+        if len(text) <= _AT_ONCE:
+            made = _fitted(call, wire, fields, chosen)
+        else:
+            made = await asyncio.to_thread(_fitted, call, wire, fields, chosen)
+        if made.is_whole and not made.problem:
+            return wire, text
+        hidden = _hidden(call, text)
+        shown = await self._with_note(call, made, wire, text, is_hidden=bool(hidden))
+        recorded = _without_values(shown) if hidden.places and made.fields else shown
+        return shown, json.canonical(recorded)
+
+    async def _with_note(
+        self, call: Call, made: Fitted, wire: dict[str, Json], text: str, *, is_hidden: bool
+    ) -> dict[str, Json]:
+        """Return the fitted result with its note, its link and its facts."""
+        handle = None if made.is_whole else await self._kept(call, wire, text, is_hidden=is_hidden)
+        uri = "" if handle is None else handle.uri
+        until = "" if handle is None else handle.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        whole, shown = len(text), len(json.canonical(made.wire))
+        words = f"[MCP Hub: {made.problem}]" if made.is_whole else note(made, whole, shown, uri, until)
+        content = [*made.wire["content"], {"type": "text", "text": words}]
+        if handle is not None:
+            content.append(
+                {
+                    "type": "resource_link",
+                    "uri": uri,
+                    "name": f"{call.tool.name} result",
+                    "description": f"The whole result, {whole} characters, until {until}.",
+                    "mimeType": "application/json",
+                }
+            )
+        facts: dict[str, Json] = {
+            "whole": {
+                "characters": whole,
+                "bytes": len(text.encode("utf-8", "surrogatepass")),
+                "digest": call.record.configuration.redaction.tag(wire) if is_hidden else f"sha256:{json.digest(text)}",
+            },
+            "shown": {"characters": shown},
+            **({"fields": made.fields} if made.fields else {}),
+            **({"problem": made.problem} if made.problem else {}),
+            **({"withoutStructuredContent": made.without_structured} if made.without_structured else {}),
+            "leftOut": [
+                {"path": each.path, "unit": each.unit, "shown": each.shown, "total": each.total}
+                for each in made.left_out
+            ],
+            **({"uri": uri, "expiresAt": until} if uri else {}),
+        }
+        return {**made.wire, "content": content, "_meta": {**wire.get("_meta", {}), META: facts}}
+
+    async def _kept(self, call: Call, wire: dict[str, Json], text: str, *, is_hidden: bool) -> handles.Handle | None:
+        """Keep the whole result; None where it is too large, or cannot be kept."""
+        if len(text) > handles.LARGEST:
+            return None
+        try:
+            return await database_sync_to_async(handles.keep)(
+                wire,
+                principal=call.exchange.source.caller.principal,
+                tool_name=call.tool.name,
+                invocation_id=call.invocation_id,
+                characters=len(text),
+                is_hidden=is_hidden,
+            )
+        except Exception:
+            logger.exception("The whole result of %s could not be kept", call.tool.name)
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _HiddenParts:
+    """What the record hides of a whole result. False: nothing."""
+
+    is_any: bool = False
+    places: bool = False
+
+    def __bool__(self) -> bool:
+        return self.is_any
+
+
+def _hidden(call: Call, text: str) -> _HiddenParts:
+    """Look for hidden values in the whole: a preview may show them elsewhere, where no rule would find them."""
+    record = call.record
+    if record.redactor is None or (record.stored is None and record.redactor.spares_outcome(text)):
+        return _HiddenParts()
+    stored = record.stored_with(text)
+    if stored is None:
+        return _HiddenParts()
+    stored.outcome(text, None)
+    places = bool(stored.left_out.get("result", {}).get("redacted"))
+    return _HiddenParts(places or bool(stored.hidden), places)
+
+
+def _without_values(shown: dict[str, Json]) -> dict[str, Json]:
+    """Return a result as it is recorded whose values are elsewhere than the rules of the record expect them."""
+    recorded = {name: value for name, value in shown.items() if name != "structuredContent"}
+    recorded["content"] = [{"type": "text", "text": _NOT_RECORDED}, *shown["content"][1:]]
+    return recorded
+
+
+def _size_of(tool: Tool) -> Size | None:
+    return next((each for each in tool.additions if isinstance(each, Size)), None)
+
+
+def _fitted(call: Call, wire: dict[str, Json], fields: str, chosen: Size) -> Fitted:
+    schema = call.tool.result
+    return fitted(wire, fields, chosen.most_characters, (lambda value: True) if schema is None else schema.is_valid)

@@ -1,0 +1,56 @@
+from django.utils.translation import gettext_lazy as _
+
+from mcphub.parts import ConsolePage, HubCommand, PageRoutes, PaletteAction
+from sessions_app.kit.features import FeatureConfig
+
+
+class LoginConfig(FeatureConfig):
+    name = "mcphub.features.login"
+    label = "login"
+    verbose_name = _("Login")
+    always = "it asks for second factors, and ends logins."
+    parts = (
+        HubCommand(
+            "second-factor", "take away the second factors of a person who lost them", "mcphub.features.login.command"
+        ),
+        PageRoutes("mcphub.features.login.urls"),
+        ConsolePage(
+            "access",
+            _("Invitations"),
+            "mail",
+            "login_invitation",
+            place=45,
+            words=_("new user onboarding"),
+            about=_("An invitation is a link by which a person sets a password and gets groups."),
+        ),
+        ConsolePage(
+            "access",
+            _("Login providers"),
+            "login",
+            "login_loginprovider",
+            place=70,
+            words=_("sso saml oidc identity provider okta google ldap"),
+            about=_("A login provider lets people log in with their account at your identity provider (SSO)."),
+        ),
+        ConsolePage(
+            "access",
+            _("Linked identities"),
+            "link",
+            "login_linkedidentity",
+            place=80,
+            words=_("sso linked accounts"),
+            about=_("A person's first login by a login provider links their account there to the one here."),
+        ),
+        ConsolePage(
+            "access",
+            _("Second factors"),
+            "password",
+            "login_secondfactor",
+            place=90,
+            words=_("mfa 2fa totp passkey authenticator otp"),
+            about=_("Authenticator apps and passkeys that people add for their own login are listed here."),
+        ),
+        PaletteAction(
+            _("Invite someone"), "mail", "admin:login_invitation_add", ("login.add_invitation",), _("new person user")
+        ),
+    )

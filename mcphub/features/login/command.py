@@ -1,0 +1,35 @@
+"""`mcphub second-factor forget`: a person without phone and recovery codes logs in without them, and adds new ones."""
+
+from __future__ import annotations
+
+import argparse
+
+from mcphub.commands.stop import Stop, database_or_stop, start_django
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(metavar="forget", required=True, title="verbs")
+    forget = verbs.add_parser("forget", help="take away all second factors of a person")
+    forget.add_argument("name", metavar="NAME", help="the person's name in the hub")
+    forget.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
+
+
+def run(options: argparse.Namespace) -> int:
+    start_django()
+    from django.contrib.auth.models import User
+    from django.db import transaction
+
+    from mcphub.features.login.factors import holding
+    from mcphub.features.login.models import SecondFactor
+    from mcphub.process import first_run
+
+    with database_or_stop():
+        first_run.migrate()
+        user = User.objects.filter(username=options.name).first()
+        if user is None:
+            raise Stop(f"mcphub second-factor forget: nobody here is called {options.name!r}.")
+        with transaction.atomic():
+            rows = SecondFactor.objects.filter(user=user).select_related("user")
+            count = holding.take_away_all(list(rows), options.reason)
+    print(f"{options.name}: {count} taken away." if count else f"{options.name} has none.")
+    return 0

@@ -1,0 +1,179 @@
+"""The catalogue of notices: their kinds, texts, and required permissions.
+
+A notice keeps facts, not sentences; its words are made when it is read, in the language of its reader. A new kind is a
+line here, or a part of a feature, and whoever finds it out calls `noticing.note`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from django.utils.translation import gettext_lazy as _
+
+from invocations.quotas import amounts
+from mcphub.parts import NoticeKind
+from sessions_app.kit.features import declared
+from sessions_app.protocol.json import Json
+
+if TYPE_CHECKING:
+    pass
+
+MOST_FACT_CHARACTERS = 300
+"""Of one fact: upstreams choose how long their names and errors are."""
+
+
+KINDS: Mapping[str, NoticeKind] = {
+    kind.name: kind
+    for kind in (
+        *declared(NoticeKind),
+        NoticeKind(
+            "approval.waits",
+            _("A call is waiting for approval"),
+            _("%(caller)s wants to call %(tool)s. Approve or deny the call; it expires at %(expires)s."),
+            "invocations.view_mcpapproval",
+            "invocations_mcpapproval",
+            ends=True,
+        ),
+        NoticeKind(
+            "change.waits",
+            _("A change is waiting for a second person"),
+            _("%(by)s proposed a change of %(subject)s. Confirm or reject it; it expires at %(expires)s."),
+            "sessions_app.view_waitingchange",
+            "sessions_app_waitingchange",
+            ends=True,
+        ),
+        NoticeKind(
+            "connection.down",
+            _("A connection is down"),
+            _("The upstream %(connection)s cannot be reached: %(error)s"),
+            "tools_catalog.view_mcpconnection",
+            "tools_catalog_mcpconnection",
+            ends=True,
+        ),
+        NoticeKind(
+            "connection.changed",
+            _("A connection was changed"),
+            _("%(by)s changed the connection %(connection)s: %(fields)s. Its history shows before and after."),
+            "tools_catalog.view_mcpconnection",
+            "tools_catalog_mcpconnection",
+        ),
+        NoticeKind(
+            "definition.changed",
+            _("An upstream changed a definition"),
+            _(
+                    "%(connection)s changed the definitions of %(count)s approved tools. Their calls are refused "
+                    "until somebody approves the new definitions."),
+            "tools_catalog.view_mcpupstreamtool",
+            "tools_catalog_mcpupstreamtool",
+            ends=True,
+        ),
+        NoticeKind(
+            "audit.alarm",
+            _("Audit log alarm"),
+            _("Verifying the audit log raised an alarm: %(problem)s Leave the database as it is and investigate."),
+            "invocations.view_mcptoolinvocation",
+            "invocations_mcptoolinvocation",
+            is_alarm=True,
+            ends=True,
+        ),
+        NoticeKind(
+            "ledger.failing",
+            _("Calls cannot be recorded"),
+            _("The hub on %(host)s can't record calls, so it refuses them: %(problem)s"),
+            "sessions_app.view_serverprocess",
+            "sessions_app_serverprocess",
+            is_alarm=True,
+            ends=True,
+        ),
+        NoticeKind(
+            "tool.errors",
+            _("A tool fails more often than usual"),
+            _(
+                    "%(failed)s of the last %(calls)s calls of %(tool)s failed, %(share)s %%; the usual rate is "
+                    "%(usual)s %%."),
+            "invocations.view_mcptoolinvocation",
+            "invocations_mcptoolinvocation",
+            ends=True,
+        ),
+        NoticeKind(
+            "tool.slow",
+            _("A tool is slower than usual"),
+            _("One in twenty of the last %(calls)s calls of %(tool)s took %(now)s ms or more; usual: %(usual)s ms."),
+            "invocations.view_mcptoolinvocation",
+            "invocations_mcptoolinvocation",
+            ends=True,
+        ),
+        NoticeKind(
+            "budget.near",
+            _("A quota is nearly used up"),
+            _("%(caller)s has used %(used)s of %(limit)s of the quota %(quota)s. It resets at %(ends)s."),
+            "invocations.view_mcpquota",
+            "invocations_mcpquota",
+            ends=True,
+        ),
+        NoticeKind(
+            "budget.spent",
+            _("A quota is used up"),
+            _("%(caller)s has used up the quota %(quota)s: %(used)s of %(limit)s. Further calls are refused until "
+              "%(ends)s."),
+            "invocations.view_mcpquota",
+            "invocations_mcpquota",
+            ends=True,
+        ),
+        NoticeKind(
+            "key.ends",
+            _("A key is about to expire"),
+            _("The key %(key)s expires at %(expires)s. Extend it, or create another key."),
+            "sessions_app.view_apikey",
+            "sessions_app_apikey",
+        ),
+        NoticeKind(
+            "client.consented",
+            _("A person authorized a client"),
+            _("%(person)s authorized the client %(client)s for %(endpoint)s. Revoke it if this was not intended."),
+            "signin.view_consent",
+            "signin_consent",
+        ),
+        NoticeKind(
+            "more",
+            _("Too many notifications to list separately"),
+            _("Notifications of the kind %(kind)s arrive too fast to send separately. See the list for all of them."),
+            "telling.view_notice",
+            "telling_notice",
+        ),
+        NoticeKind(
+            "test",
+            _("Test"),
+            _("%(by)s sent a test notification. If you can read this, delivery works."),
+            "",
+            "telling_notice",
+        ),
+    )
+}  # fmt: skip
+"""Name -> kind."""
+
+CHOSEN = tuple(name for name in KINDS if name not in ("test", "more"))
+"""The kinds that a subscription may choose. The others come wherever they are sent to."""
+
+
+def title_of(name: str) -> str:
+    kind = KINDS.get(name)
+    return str(kind.title) if kind else name
+
+
+def words_of(name: str, facts: Json) -> str:
+    """Return the sentence of a notice in the language that is active. A fact that is missing shows as `?`."""
+    kind = KINDS.get(name)
+    told = _Facts(facts if isinstance(facts, dict) else {})
+    unit = told.get("unit")
+    for fact in ("used", "limit"):
+        number = told.get(fact)
+        if unit in amounts.UNITS and isinstance(number, int):
+            told[fact] = amounts.shown(number, str(unit))
+    return str(kind.words) % told if kind else name
+
+
+class _Facts(dict[str, object]):
+    def __missing__(self, key: str) -> str:
+        return "?"

@@ -1,0 +1,48 @@
+from django.utils.translation import gettext_lazy as _
+
+from mcphub.parts import ConsolePage, HubCommand, MyAccessPart, PageRoutes, PeriodicSweep, TokenSource
+from sessions_app.kit.features import FeatureConfig
+
+
+class SigninConfig(FeatureConfig):
+    name = "mcphub.features.signin"
+    label = "signin"
+    verbose_name = _("Sign-in")
+    requires = ("login",)
+    always = "access tokens are read and ended by it. MCPHUB_SIGN_IN=0 lets nobody sign clients in."
+    parts = (
+        HubCommand("service", "make a service that comes in with client credentials", "mcphub.features.signin.command"),
+        PageRoutes("mcphub.features.signin.urls"),
+        ConsolePage(
+            "access",
+            _("Authorized apps"),
+            "devices",
+            "signin_consent",
+            place=50,
+            words=_("oauth apps grants clients"),
+            about=_(
+                "When a person signs in through a client, the app that they authorize is listed here, and can be "
+                "revoked."
+            ),
+        ),
+        ConsolePage(
+            "access",
+            _("Trusted issuers"),
+            "verified_user",
+            "signin_issuer",
+            place=60,
+            words=_("oauth jwt idp authorization server entra okta"),
+            about=_(
+                "A trusted issuer is your own authorization server. The hub accepts the access tokens that it issues."
+            ),
+        ),
+        MyAccessPart("mcphub.features.signin.my_clients:PART", place=25),
+        TokenSource("mcphub.features.signin.issuers.tokens:ForeignTokens"),
+        PeriodicSweep("mcphub.features.signin.sweeping:sweep"),
+    )
+
+    def ready(self) -> None:
+        from mcphub.features.signin.rules import RULES
+        from sessions_app.kit.triggers import install_after_migrate
+
+        install_after_migrate(self, RULES)

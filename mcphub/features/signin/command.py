@@ -1,0 +1,61 @@
+"""`mcphub service`: services that come in with client credentials, each with an account and a client of its own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from mcphub.commands.stop import Stop, database_or_stop, start_django
+
+_SCOPES = ("tools:list", "tools:call", "chat")
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(metavar="create", required=True, title="verbs", dest="verb")
+    create = verbs.add_parser("create", help="make a service, and print its client's id and secret on the last lines")
+    create.add_argument("name", metavar="NAME", help="the name of its account")
+    create.add_argument("--endpoint", default="/mcp", metavar="PATH", help="what it may use (/mcp)")
+    create.add_argument(
+        "--scope",
+        action="append",
+        choices=_SCOPES,
+        metavar="SCOPE",
+        help=f"what it may do, repeated for more: {', '.join(_SCOPES)} (default: tools:call)",
+    )
+    create.add_argument(
+        "--group", action="append", default=[], metavar="GROUP", help="whose tools it sees, repeated for more"
+    )
+    create.add_argument(
+        "--accountable",
+        metavar="PERSON",
+        help="user name of who answers for the service, and so approves none of its calls",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    start_django()
+    from django.contrib.auth.models import Group, User
+    from django.core.exceptions import ValidationError
+
+    from mcphub.features.signin.grants import services
+    from mcphub.process import first_run
+    from sessions_app import endpoints
+
+    if endpoints.of_path(options.endpoint) != options.endpoint:
+        raise Stop(f"mcphub service: {options.endpoint} is no endpoint of the hub; /mcp is one.", status=2)
+    with database_or_stop():
+        first_run.migrate()
+        groups = list(Group.objects.filter(name__in=options.group))
+        if missing := set(options.group) - {group.name for group in groups}:
+            raise Stop(f"mcphub service: there is no group {min(missing)}.", status=2)
+        person = User.objects.filter(username=options.accountable).first() if options.accountable else None
+        if options.accountable and person is None:
+            raise Stop(f"mcphub service: there is no person {options.accountable}.", status=2)
+        scopes = options.scope or ["tools:call"]
+        try:
+            made = services.make(options.name, options.endpoint, scopes, groups, answers=person)
+        except ValidationError as error:
+            raise Stop(f"mcphub service: {' '.join(error.messages)}", status=2) from error
+    print("The secret is shown only now.", file=sys.stderr)
+    print(f"client_id      {made.client.client_id}\nclient_secret  {made.secret}")
+    return 0

@@ -1,0 +1,191 @@
+"""The pages of skills: one is added from a zip or from the text of its SKILL.md; each change makes a version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django import forms
+from django.contrib import admin
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.widgets import (
+    UnfoldAdminFileFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from mcphub.features.skills import contents
+from mcphub.features.skills.contents import SkillContents, SkillRefused
+from mcphub.features.skills.models import Skill
+from sessions_app.kit.admin.base import moment
+from sessions_app.kit.admin.parts import column
+from sessions_app.kit.lists.filters import ListFilter, YesOrNo
+from sessions_app.kit.shown import breakable, clipped, mono, visible
+from tools_catalog.admin.content import ContentAdmin
+
+if TYPE_CHECKING:
+    _Form = forms.ModelForm[Skill]
+else:
+    _Form = forms.ModelForm
+
+_CHANGED = moment("updated_at", _("changed"))
+_REGISTERED = moment("created_at", _("registered"))
+SKILL_FILTERS: tuple[ListFilter, ...] = (YesOrNo(name="enabled", label=""),)
+
+
+class SkillForm(_Form):
+    upload = forms.FileField(
+        label=_("Upload"),
+        required=False,
+        widget=UnfoldAdminFileFieldWidget,
+        help_text=_("A zip of the skill's folder, or a SKILL.md. Replaces all files."),
+    )
+    text = forms.CharField(
+        label="SKILL.md",
+        required=False,
+        strip=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 24, "spellcheck": "false"}),
+        help_text=_("Begins with frontmatter: a name and a description between two lines of ---."),
+    )
+    kept_version = forms.TypedChoiceField(
+        label=_("Version in force"),
+        required=False,
+        coerce=int,
+        empty_value=None,
+        widget=UnfoldAdminSelectWidget,
+        help_text=_("Choose an earlier one to serve its files again."),
+    )
+    change_reason = forms.CharField(
+        label=_("Reason for this change"),
+        required=False,
+        max_length=100,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Stored in the row's history."),
+    )
+
+    class Meta:
+        model = Skill
+        exclude: list[str] = []
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk is None:
+            self.fields.pop("kept_version", None)
+            return
+        if "text" in self.fields:
+            self.fields["text"].initial = self.instance.text()
+        if "kept_version" in self.fields:
+            versions = self.instance.versions.order_by("-number")
+            chosen = self.fields["kept_version"]
+            assert isinstance(chosen, forms.TypedChoiceField)
+            chosen.choices = [(each.number, f"{each.number}: {each.made_at:%Y-%m-%d %H:%M} UTC") for each in versions]
+            chosen.initial = self.instance.version
+
+    def _get_validation_exclusions(self) -> set[str]:
+        """Leave out the path where the files are refused: it follows from them, so one fault has one error."""
+        excluded: set[str] = super()._get_validation_exclusions()  # type: ignore[misc]  # the stubs lack it
+        return excluded | {"path"} if self.errors else excluded
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if "nested" in cleaned and cleaned["nested"] is None:  # the field was emptied
+            cleaned["nested"] = []
+        field = "upload" if cleaned.get("upload") else "text"
+        try:
+            given = self._given(cleaned)
+            if given is not None:
+                self.instance.take(given)
+            elif (number := cleaned.get("kept_version")) not in (None, self.instance.version):
+                field = "kept_version"
+                self.instance.use_version(number)
+            elif self.instance.pk is None:
+                raise SkillRefused(_t("Upload a zip, or enter the text of SKILL.md."))
+        except SkillRefused as error:
+            self.add_error(field, str(error))
+        return cleaned
+
+    def _given(self, cleaned: dict[str, Any]) -> SkillContents | None:
+        """Return the files that were entered; None where they stay."""
+        upload: UploadedFile[bytes] | None = cleaned.get("upload")
+        if upload:
+            return contents.of_file(upload)
+        # Browsers send every line of a text area with both of its ends.
+        text = str(cleaned.get("text", "")).replace("\r\n", "\n")
+        if self.instance.pk is None:
+            return contents.of_text(text) if text else None
+        if "text" not in cleaned or text == self.instance.text().replace("\r\n", "\n"):
+            return None
+        return contents.of_files({**self.instance.current().raw_files(), contents.ENTRY: text.encode()})
+
+
+@admin.register(Skill)
+class SkillAdmin(ContentAdmin):
+    form = SkillForm
+    form_fields = ("upload", "text", "kept_version", "change_reason")
+    list_display = ["shown_path", "shown_description", "version", "state", _CHANGED]
+    list_display_links = ["shown_path"]
+    filters = SKILL_FILTERS
+    search_fields = ["path", "description"]
+    search_help_text = _("Path or description")
+    autocomplete_fields = ["groups", "toolsets"]
+    readonly_fields = ["shown_uri", "shown_description", "shown_files", "shown_text", _REGISTERED, _CHANGED]
+    fieldsets: ClassVar[Any] = [
+        (_("What clients see"), {"fields": ["path", "shown_uri", "shown_description", "shown_files"]}),
+        (_("Content"), {"fields": ["upload", "text", "kept_version", "nested", "as_prompt"]}),
+        (_("Access"), {"fields": ["enabled", "workspace", "groups", "toolsets"]}),
+        (_("More"), {"classes": ["collapse"], "fields": [_REGISTERED, _CHANGED]}),
+        (_("This change"), {"fields": ["change_reason"]}),
+    ]
+
+    shown_path = column(_("path"), lambda skill: mono(clipped(skill.path, 100)), ordering="path")
+    shown_description = column(
+        _("description"), lambda skill: breakable(clipped(skill.description, 300) or "-"), ordering="description"
+    )
+    shown_uri = column("URI", lambda skill: mono(skill.uri))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        shown = super().get_fieldsets(request, obj)
+        if obj is not None and self.has_change_permission(request, obj):
+            return shown
+        if obj is not None:
+            return [*shown, ("SKILL.md", {"fields": ["shown_text"]})]
+        absent = {"shown_uri", "shown_description", "shown_files", "kept_version", "nested", _REGISTERED, _CHANGED}
+        kept = [(title, [name for name in options["fields"] if name not in absent]) for title, options in shown]
+        return [(title, {"fields": names}) for title, names in kept if names]
+
+    @admin.display(description=_("text"))
+    def shown_text(self, skill: Skill) -> SafeString:
+        return format_html("<pre>{}</pre>", visible(skill.text()))
+
+    @admin.display(description=_("files"))
+    def shown_files(self, skill: Skill) -> SafeString:
+        """Return the manifest of the version in force."""
+        files = skill.current().files.order_by("path")
+        rows = format_html_join(
+            "",
+            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+            (
+                (mono(file.path), ngettext("%(n)d byte", "%(n)d bytes", file.size) % {"n": file.size}, file.content_id)
+                for file in files
+            ),
+        )
+        return format_html('<table class="hub-table">{}</table>', rows)
+
+    def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
+        if enabled:
+            return (
+                ngettext("Enable %(count)d skill?", "Enable %(count)d skills?", count),
+                _t("Clients can see and read them again within 250 ms."),
+                ngettext("%(count)d skill enabled: %(names)s.", "%(count)d skills enabled: %(names)s.", count),
+            )
+        return (
+            ngettext("Disable %(count)d skill?", "Disable %(count)d skills?", count),
+            _t("Clients no longer see them. You can enable them again."),
+            ngettext("%(count)d skill disabled: %(names)s.", "%(count)d skills disabled: %(names)s.", count),
+        )

@@ -1,0 +1,195 @@
+"""Skills as requests see them: each file is a resource, that of SKILL.md has the skill's entry.
+
+The resources are the catalogue's, so groups, workspaces, toolsets, records and guardrails are those of resources.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from channels.db import database_sync_to_async
+from django.db.models import F
+
+from mcphub.features.skills import contents
+from mcphub.features.skills.contents import ENTRY, uri_of
+from mcphub.features.skills.models import Skill, SkillContent, SkillFile, manifest_digest
+from sessions_app.protocol import directions
+from sessions_app.protocol.json import Json
+from sessions_app.workspaces.belonging import Workspace, owner_of
+from sessions_app.workspaces.models import read_workspaces
+from tools_catalog.call.context import ToolContext
+from tools_catalog.catalog.offers import OfferedResource, Prompt, Resources
+from tools_catalog.upstream.sights import Sight
+
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillEntry:
+    """One skill as `skills/list` and `skills/get` return it."""
+
+    uri: str
+    definition: dict[str, Json]
+    enabled: bool
+    groups: frozenset[int]
+    workspace: Workspace | None
+    sight: Sight | None = None
+
+    @property
+    def root(self) -> str:
+        """The URI of its directory."""
+        return self.uri.removesuffix(f"/{ENTRY}")
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFileContents:
+    """Reads one file of a skill."""
+
+    digest: str
+    media_type: str
+    skill: SkillEntry | None = None
+    """The skill whose SKILL.md it is, if that is served as a skill."""
+    is_static = True
+
+    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
+        raw = await database_sync_to_async(self._raw)()
+        if raw is None:  # the skill changed since the request began
+            return {"contents": []}
+        text = contents.text_of(raw)
+        content = {"blob": base64.b64encode(raw).decode()} if text is None else {"text": text}
+        return {"contents": [{"uri": uri, "mimeType": self.media_type, **content}]}
+
+    def _raw(self) -> bytes | None:
+        return _raw(self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillMessages:
+    """Reads a skill as a prompt: its SKILL.md, and the addresses of its other files."""
+
+    digest: str
+    others: tuple[str, ...]
+    is_static = True
+
+    async def get(self, arguments: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
+        raw = await database_sync_to_async(_raw)(self.digest)
+        texts = [] if raw is None else [raw.decode()]
+        if texts and self.others:
+            texts.append("Read its other files as resources where they are needed:\n" + "\n".join(self.others))
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]}
+
+
+class _File(NamedTuple):
+    path: str
+    digest: str
+    size: int
+    media_type: str
+
+
+def read() -> Iterator[OfferedResource]:
+    """Read the files of all skills in the versions in force."""
+    for row, files, toolsets, shared in _rows():
+        yield from _resources(row, files, toolsets, shared)
+
+
+def read_prompts() -> Iterator[Prompt]:
+    """Read the skills that are prompts too."""
+    for row, files, toolsets, shared in _rows():
+        if not row.as_prompt:
+            continue
+        yield Prompt(
+            name=row.name,
+            digest=row.digest,
+            timeout_seconds=_SECONDS,
+            definition=directions.plain_words({"name": row.name, "description": row.description}),
+            messages=SkillMessages(
+                next(file.digest for file in files if file.path == ENTRY),
+                tuple(uri_of(row.path, file.path) for file in files if file.path != ENTRY),
+            ),
+            completions={},
+            toolsets=toolsets,
+            **shared,
+        )
+
+
+def _raw(digest: str) -> bytes | None:
+    raw = SkillContent.objects.filter(pk=digest).values_list("raw", flat=True).first()
+    return None if raw is None else bytes(raw)
+
+
+def _rows() -> Iterator[tuple[Skill, list[_File], frozenset[str], dict[str, Any]]]:
+    """Return the skills with the files of the version in force, their toolsets, and what all offers have."""
+    workspaces = cache(read_workspaces)
+    files: dict[int, list[_File]] = {}
+    in_force = SkillFile.objects.filter(version__number=F("version__skill__version")).order_by("version_id", "path")
+    columns = ("version__skill_id", "path", "content_id", "size", "media_type")
+    for skill, path, digest, size, media_type in in_force.values_list(*columns):
+        files.setdefault(skill, []).append(_File(path, digest, size, media_type))
+    for row in Skill.objects.prefetch_related("groups", "toolsets").order_by("path"):
+        shared = {
+            "enabled": row.enabled,
+            "groups": frozenset(group.pk for group in row.groups.all()),
+            "workspace": owner_of(row.workspace_id, workspaces),
+        }
+        toolsets = frozenset(toolset.slug for toolset in row.toolsets.all())
+        yield row, files.get(row.pk, []), toolsets, shared
+
+
+def skills_of(resources: Resources) -> Iterator[SkillEntry]:
+    """Return the skills among resources, for any caller: also disabled ones."""
+    for resource in resources.entries():
+        if isinstance(resource.contents, SkillFileContents) and resource.contents.skill is not None:
+            yield resource.contents.skill
+
+
+def _resources(
+    row: Skill, files: list[_File], toolsets: frozenset[str], shared: dict[str, Any]
+) -> Iterator[OfferedResource]:
+    frontmatters = {ENTRY: row.frontmatter}
+    for folder in row.nested:
+        frontmatters[f"{folder}/{ENTRY}"] = _frontmatter(files, f"{folder}/{ENTRY}")
+    for file in files:
+        frontmatter = frontmatters.get(file.path)
+        skill = None if frontmatter is None else _entry(row.path, file.path, frontmatter, files, shared)
+        uri = uri_of(row.path, file.path)
+        definition: dict[str, Any] = {"uri": uri, "name": file.path.rpartition("/")[2]}
+        if frontmatter is not None:
+            definition |= {"name": frontmatter["name"], "description": frontmatter["description"]}
+        yield OfferedResource(
+            uri=uri,
+            template=None,
+            digest=file.digest if skill is None else manifest_digest((each.path, each.digest) for each in files),
+            timeout_seconds=_SECONDS,
+            definition=directions.plain_words({**definition, "mimeType": file.media_type, "size": file.size}),
+            contents=SkillFileContents(file.digest, file.media_type, skill),
+            completions={},
+            is_listed=skill is not None,
+            part_of=uri_of(row.path),
+            toolsets=toolsets,
+            **shared,
+        )
+
+
+def _entry(
+    place: str, path: str, frontmatter: dict[str, Any], files: Iterable[_File], shared: dict[str, Any]
+) -> SkillEntry:
+    within = path.removesuffix(ENTRY)
+    manifest: list[Json] = [
+        {"uri": uri_of(place, file.path), "digest": file.digest, "size": file.size}
+        for file in files
+        if file.path.startswith(within)
+    ]
+    uri = uri_of(place, path)
+    definition: dict[str, Json] = {"uri": uri, "frontmatter": frontmatter, "resources": manifest}
+    return SkillEntry(uri=uri, definition=definition, **shared)
+
+
+def _frontmatter(files: Iterable[_File], path: str) -> dict[str, Any] | None:
+    """Return the frontmatter of a nested skill; None where the version in force has it no more."""
+    digest = next((file.digest for file in files if file.path == path), None)
+    raw = SkillContent.objects.filter(pk=digest).values_list("raw", flat=True).first()
+    return None if raw is None else contents.frontmatter_of(bytes(raw))

@@ -1,0 +1,45 @@
+"""The values of `MCPHUB_*` variables: from the environment, else from the dict `MCPHUB` of a host project.
+
+And the options of SQLite, which both kinds of project need before Django is set up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+SQLITE_OPTIONS: Final = {
+    # Writers wait for each other instead of failing half-way through a transaction.
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+}
+"""OPTIONS of an SQLite database that many calls write to at once."""
+_of_host: dict[str, str] = {}
+
+
+def variable(name: str) -> str:
+    """Return the value of a variable; empty where nobody set it."""
+    return os.environ.get(name) or _of_host.get(name, "")
+
+
+def take(values: Mapping[str, Any], *, secret_key: str) -> None:
+    """Keep the values of a host's settings, by names without `MCPHUB_`, and its SECRET_KEY."""
+    _of_host.clear()
+    _of_host.update({f"MCPHUB_{name}": text_of(value) for name, value in values.items()})
+    _of_host["SECRET_KEY"] = secret_key
+
+
+def secret_key() -> str:
+    """Return the SECRET_KEY of a host project; empty in the hub's own."""
+    return _of_host.get("SECRET_KEY", "")
+
+
+def text_of(value: Any) -> str:
+    """Return a value of Python as the environment would have it."""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, list | tuple | set | frozenset):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)

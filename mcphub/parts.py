@@ -1,0 +1,239 @@
+"""Parts that a feature may add to this floor, listed in its `FeatureConfig`.
+
+Imports nothing heavy: commands read the parts before Django is set up. Code is named as `module:attribute`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrOrPromise
+
+
+@dataclass(frozen=True, slots=True)
+class HubCommand:
+    """A command of `mcphub`."""
+
+    name: str
+    summary: str
+    module: str
+    """It has `declare(parser)` and `run(options)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """Further verbs of a command of the core."""
+
+    of: str
+    module: str
+    """It has `declare(verbs)` for the action of `add_subparsers`, and `run(options)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoutes:
+    """Addresses that Django serves: a module with `urlpatterns`, and their prefix."""
+
+    urls: str
+    below: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RestResource:
+    """Rows that REST serves below `/api/`."""
+
+    prefix: str
+    viewset: str
+    about: _StrOrPromise = ""
+    """One sentence for `/api/`."""
+    basename: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestAction:
+    """One address below `/api/` that is no list of rows: a regular expression, and the actions by HTTP method."""
+
+    pattern: str
+    viewset: str
+    actions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RestEndpoint:
+    """An address below `/api/` that is served by an ASGI application, as `/api/` lists it for keys."""
+
+    name: str
+    about: _StrOrPromise
+    scope: str = ""
+    """The scope that shows it to a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """ASGI applications by path.
+
+    `routes` names a module with `CONSUMERS`, `PREFIXES`, `ROOTS` and, optionally, `AT_TOOLSET`: applications by the
+    rest of the path after a toolset's address.
+    """
+
+    routes: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransportEndpoints:
+    """A transport of MCP: its declaration, and the ASGI applications by path."""
+
+    transport: str
+    served: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleArea:
+    """An entry of the side bar."""
+
+    name: str
+    title: _StrOrPromise
+    icon: str
+    place: int
+    """Entries stand in the order of their places; those of the core have tens."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolePage:
+    """A tab of an area: `page` is `<app>_<model>` for the list of a table, else the name of an address."""
+
+    area: str
+    title: _StrOrPromise
+    icon: str
+    page: str
+    key: str = ""
+    """The letter that leads there, after `g` (keys.js)."""
+    place: int = 100
+    """Tabs stand in the order of their places; those of the core have tens."""
+    words: _StrOrPromise = ""
+    """Further names, by which the command menu finds it."""
+    about: _StrOrPromise = ""
+    """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleBanner:
+    """What every page of the console says: a function of the request that yields `mcphub.console.banners.Banner`s."""
+
+    banners: str
+
+
+@dataclass(frozen=True, slots=True)
+class PaletteAction:
+    """Something to do that has a page of its own; `words` are other names of it."""
+
+    title: _StrOrPromise
+    icon: str
+    page: str
+    permissions: tuple[str, ...] = ()
+    words: _StrOrPromise = ""
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MyAccessPart:
+    """A part of *My access*: names a `mcphub.my_access.parts.Part`."""
+
+    part: str
+    place: int = 100
+    """Parts stand in the order of their places; those of the core have tens."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorCheck:
+    """A subject that `mcphub doctor` looks into: a function that yields findings and needs the database."""
+
+    subject: str
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicSweep:
+    """A function that deletes expired data. A process calls it about every half a minute, on a thread."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class HubService:
+    """Work that goes on beside calls: names a subclass of `mcphub.process.services.BackgroundService`."""
+
+    name: str
+    service: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceReader:
+    """Resources that are in no catalogue: those whose URIs begin with `prefix`.
+
+    `reading` names a function that takes the exchange and the URI and returns an `invocations.reading.Reading`.
+    """
+
+    prefix: str
+    reading: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolExtension:
+    """An extension of MCP that the hub serves: its name among the capabilities, and its methods."""
+
+    name: str
+    methods: Mapping[str, str]
+    """Handlers by method: each takes the exchange and the parameters. The core's own methods cannot be replaced."""
+    capability: Mapping[str, object] = field(default_factory=dict)
+    """The settings among the capabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowMetrics:
+    """A function that returns metrics that the database has, once for all processes."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaHook:
+    """A function that adds to the OpenAPI document, as drf-spectacular's postprocessing hooks do."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeKind:
+    """A kind of notice: something of which people may be notified."""
+
+    name: str
+    title: _StrOrPromise
+    words: _StrOrPromise
+    """With the notice's facts as `%(name)s`."""
+    permission: str
+    """People with it may read such notices, besides the person concerned."""
+    page: str
+    """Of the admin: the list on which something can be done about it."""
+    is_alarm: bool = False
+    """Sent during quiet hours if a subscription allows it."""
+    ends: bool = False
+    """A state that ends by itself, as opposed to something that happened once."""
+    states: str = ""
+    """A function that returns the states of this kind that hold now: facts by subject. Empty: it is noted by others."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSource:
+    """A class whose instances look up access tokens of other issuers; see sessions_app/tokens.py."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryPeople:
+    """A function that returns the person created by a directory under an ID, or None: `found(external_id)`."""
+
+    found: str

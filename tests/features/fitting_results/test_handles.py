@@ -1,0 +1,96 @@
+"""Kept results: whose they are, how many, how long; and the page on which operators decide about sizes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.test import Client
+from django.urls import reverse
+
+from mcphub.features.fitting import handles
+from mcphub.features.fitting.models import KeptResult, ResultSize
+from tests import factories as make
+
+pytestmark = pytest.mark.django_db
+
+PAST = datetime(2020, 1, 1, tzinfo=UTC)
+WIRE = {"content": [{"type": "text", "text": "secret words"}]}
+
+
+def keep(principal: str = "key:1", wire: dict[str, Any] | None = None) -> str:
+    return handles.keep(
+        wire or WIRE, principal=principal, tool_name="t", invocation_id="i", characters=5, is_hidden=False
+    ).id
+
+
+def test_a_result_is_its_callers_alone_and_encrypted() -> None:
+    id_ = keep()
+    found = handles.find(id_, "key:1")
+    assert found is not None
+    assert found.wire == WIRE
+    assert handles.find(id_, "key:2") is None
+    assert "secret" not in KeptResult.objects.get().content
+
+
+def test_a_row_that_was_given_to_another_caller_opens_for_nobody() -> None:
+    id_ = keep()
+    KeptResult.objects.update(principal="key:2")
+    assert handles.find(id_, "key:2") is None
+
+
+def test_the_oldest_of_a_caller_make_room_and_those_of_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handles, "MOST_OF_CALLER", 3)
+    others = keep("key:2")
+    kept = [keep() for _ in range(5)]
+    assert set(KeptResult.objects.values_list("pk", flat=True)) == {others, *kept[-3:]}
+
+
+def test_bytes_are_bounded_and_the_newest_stays_whatever_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = {"content": [{"type": "text", "text": Random(1).randbytes(2500).hex()}]}  # does not compress
+    monkeypatch.setattr(handles, "MOST_BYTES_OF_CALLER", 8000)
+    first, second = keep(wire=large), keep(wire=large)
+    assert handles.find(first, "key:1") is None
+    assert handles.find(second, "key:1") is not None
+
+
+def test_what_has_expired_is_not_there_and_is_removed() -> None:
+    old, new = keep(), keep()
+    KeptResult.objects.filter(pk=old).update(expires_at=PAST)
+    assert handles.find(old, "key:1") is None
+    handles.purge()
+    assert list(KeptResult.objects.values_list("pk", flat=True)) == [new]
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"fields": "values["}, "fields"),
+        ({"fields": "length(@)"}, "fields"),
+        ({"fields_argument": "text"}, "fields_argument"),
+        ({"fields_argument": "my fields"}, "fields_argument"),
+        ({"most_characters": 10}, "most_characters"),
+        ({}, "__all__"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(values: dict[str, Any], field: str) -> None:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    tool = make.McpToolDefinitionFactory(name="echo", input_schema=schema)
+    with pytest.raises(ValidationError) as refused:
+        ResultSize(tool=tool, **values).full_clean()
+    assert set(refused.value.message_dict) == {field}
+
+
+def test_the_page_compares_the_newest_recorded_result_before_and_after(admin_client: Client) -> None:
+    tool = make.McpToolDefinitionFactory(name="echo")
+    row = ResultSize.objects.create(tool=tool, fields="[].id")
+    address = reverse("admin:fitting_resultsize_change", args=[row.pk])
+    assert "No call of this tool is on record" in admin_client.get(address).content.decode()
+    text = '[{"id":1,"body":"' + "x" * 1000 + '"}]'
+    make.McpToolInvocationFactory(tool_name="echo", result={"content": [{"type": "text", "text": text}]})
+    page = admin_client.get(address).content.decode()
+    assert "characters (about" in page
+    assert "xxxx" not in page

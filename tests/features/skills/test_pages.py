@@ -1,0 +1,125 @@
+"""Skills in the console and on the command line: added, changed, refused, brought back and removed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from mcphub.cli import main
+from mcphub.features.skills import contents
+from mcphub.features.skills.models import Skill, SkillContent
+from mcphub.features.skills.sweeping import purge
+from sessions_app.history.models import AuditEvent
+from tests.features.skills.test_contents import TEXT, zipped
+from tools_catalog.models import McpResource
+
+pytestmark = pytest.mark.django_db
+
+ADD = "/admin/skills/skill/add/"
+FIELDS = {"path": "", "nested": "[]", "enabled": "on", "workspace": "", "text": "", "change_reason": ""}
+
+
+def page_of(row: Skill) -> str:
+    return f"/admin/skills/skill/{row.pk}/change/"
+
+
+def test_an_operator_adds_one_from_a_zip_and_the_history_has_it(log_in: Callable[..., Any]) -> None:
+    operator = log_in("Operator")
+    upload = SimpleUploadedFile("refunds.zip", zipped({"refunds/SKILL.md": TEXT.encode(), "refunds/a.md": b"a"}))
+    answer = operator.post(ADD, {**FIELDS, "upload": upload, "path": "acme/refunds"}, follow=True)
+    assert answer.status_code == 200
+    row = Skill.objects.get()
+    assert (row.path, row.version, row.description) == ("acme/refunds", 1, "Give money back.")
+    assert row.current().raw_files() == {"SKILL.md": TEXT.encode(), "a.md": b"a"}
+    assert AuditEvent.objects.get(kind="skill.created").after["digest"] == row.digest
+    page = log_in("Viewer").get(page_of(row)).content.decode()
+    assert contents.digest_of(b"a") in page
+    assert "Be kind." in page
+
+
+def test_a_text_that_is_refused_gets_one_error(log_in: Callable[..., Any]) -> None:
+    answer = log_in("Operator").post(ADD, {**FIELDS, "text": "no frontmatter"})
+    assert answer.context["adminform"].form.errors == {
+        "text": ["SKILL.md must begin with frontmatter: YAML between two lines of ---."]
+    }
+
+
+def test_the_text_of_a_page_makes_a_version_and_an_earlier_one_comes_back(log_in: Callable[..., Any]) -> None:
+    operator = log_in("Operator")
+    operator.post(ADD, {**FIELDS, "text": TEXT.replace("\n", "\r\n")})
+    row = Skill.objects.get()
+    assert (row.path, row.text()) == ("refunds", TEXT)
+    unchanged = {**FIELDS, "path": "refunds", "text": TEXT, "kept_version": "1"}
+    operator.post(page_of(row), unchanged)
+    row.refresh_from_db()
+    assert row.version == 1
+    operator.post(page_of(row), {**unchanged, "text": TEXT.replace("Give", "Send")})
+    row.refresh_from_db()
+    assert (row.version, row.description) == (2, "Send money back.")
+    operator.post(page_of(row), {**unchanged, "text": row.text(), "kept_version": "1"})
+    row.refresh_from_db()
+    assert (row.version, row.description, row.text()) == (1, "Give money back.", TEXT)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "Upload a zip"),
+        ({"text": "no skill"}, "must begin with frontmatter"),
+        ({"text": TEXT, "path": "acme/other"}, "must end with the name"),
+        ({"text": TEXT, "path": "../refunds"}, "Enter a path"),
+        ({"text": TEXT, "path": "taken/refunds"}, "There is a resource"),
+        ({"text": TEXT, "path": "outer/refunds"}, "lies within another skill"),
+    ],
+)
+def test_a_form_that_makes_no_skill_says_why(log_in: Callable[..., Any], given: dict[str, str], words: str) -> None:
+    McpResource.objects.create(uri="skill://taken/refunds/x", name="x", content="x")
+    outer = Skill(path="outer")
+    outer.take(contents.of_text(TEXT.replace("refunds", "outer")))
+    outer.save()
+    answer = log_in("Operator").post(ADD, {**FIELDS, **given})
+    assert answer.status_code == 200
+    assert words in answer.content.decode()
+    assert Skill.objects.count() == 1
+
+
+def test_contents_of_a_removed_skill_are_deleted_and_shared_ones_stay() -> None:
+    for name in ("one", "two"):
+        row = Skill(path=name)
+        row.take(contents.of_files({"SKILL.md": TEXT.replace("refunds", name).encode(), "same": b"same"}))
+        row.save()
+    assert SkillContent.objects.count() == 3
+    Skill.objects.get(path="one").delete()
+    purge()
+    assert SkillContent.objects.count() == 3  # a read that began before may want them
+    SkillContent.objects.update(kept_at="2026-01-01T00:00:00Z")
+    purge()
+    assert SkillContent.objects.count() == 2
+    assert Skill.objects.get().current().raw_files()["same"] == b"same"
+
+
+def test_the_command_adds_shows_and_removes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*words: str) -> str:
+        assert main(["skill", *words]) == 0
+        return capsys.readouterr().out
+
+    folder = tmp_path / "refunds"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text(TEXT)
+    place = ["--path", "acme/refunds"]
+    assert said("add", str(folder), *place) == "acme/refunds is added.\n"
+    assert said("add", str(folder), *place).endswith("stays version 1.\n")
+    (folder / "RULES.md").write_text("Rules")
+    assert said("add", str(folder), *place) == "acme/refunds is version 2 now.\n"
+    shown = json.loads(said("show", "acme/refunds", "--json"))
+    assert [file["path"] for file in shown["files"]] == ["RULES.md", "SKILL.md"]
+    said("disable", "acme/refunds")
+    assert "disabled" in said("list")
+    assert main(["skill", "add", str(tmp_path / "none")]) == 1
+    assert said("remove", "acme/refunds") == "acme/refunds is removed.\n"
+    assert not Skill.objects.exists()

@@ -1,0 +1,101 @@
+"""`MCPHUB_FEATURES` leaves features out: the core and the others work, and nothing of what is left out is there."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from mcphub import feature_list
+from mcphub.parts import HubCommand
+from tests import forking, template
+
+TOOLBOX = Path(__file__).parent.parent / "toolbox" / "bundle.json"
+ALWAYS = [name for name, config in feature_list.known().items() if config.always]
+OPTIONAL = [name for name, config in feature_list.known().items() if not config.always]
+SERVED_BY = {
+    "/v1/models": "chat",
+    "/api/model-prices/": "chat",
+    "/api/notices/": "notifications",
+    "/api/audit/shipping/": "audit_export",
+    "/scim/v2/Users": "scim",
+    "/mcp/messages": "remote_profile",
+    "/connect/callback/": "accounts",
+    "/mcp/server-card": "cards",
+}
+"""Address -> the feature that serves it."""
+
+
+def run(folder: Path, words: str) -> dict[str, Any]:
+    template.copy_to(folder / "hub.sqlite3", bundle=TOOLBOX, apps="tests.toolbox")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
+    environment |= {
+        "MCPHUB_DATA_DIR": str(folder),
+        "MCPHUB_APPS": "tests.toolbox",
+        "MCPHUB_ALLOW_ANONYMOUS": "1",
+        "MCPHUB_ALLOW_NOT_DURABLE": "1",
+        "MCPHUB_FEATURES": words,
+    }
+    done = forking.run("tests.features.without", env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def commands_of(names: list[str]) -> set[str]:
+    parts = (part for name in names for part in feature_list.known()[name].parts)
+    return {part.name for part in parts if isinstance(part, HubCommand)}
+
+
+def check(found: dict[str, Any], on: list[str]) -> None:
+    assert found["features"] == on
+    assert set(found["imported"]) <= set(on), "a module of a feature that is off was imported"
+    assert found["call"]["result"]["content"][0]["text"] == "told 0"
+    assert {page: status for page, status in found["pages"].items() if status != "200"} == {}
+    served = {path for path, status in found["addresses"].items() if status != 404}
+    assert served == {path for path, feature in SERVED_BY.items() if feature in on}
+    assert set(found["commands"]) & commands_of(list(feature_list.known())) == commands_of(on)
+
+
+@pytest.mark.program
+@pytest.mark.slow
+def test_the_core_alone_serves_its_pages_and_a_call(tmp_path: Path) -> None:
+    found = run(tmp_path, feature_list.NONE)
+    check(found, ALWAYS)
+    (finding,) = found["findings"]
+    assert all(name in finding for name in OPTIONAL)
+
+
+@pytest.mark.rig
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_each_feature_may_be_left_out(name: str, tmp_path: Path) -> None:
+    needing = [other for other, config in feature_list.known().items() if name in config.requires]
+    off = [name, *needing]
+    found = run(tmp_path, " ".join(f"-{each}" for each in off))
+    check(found, [each for each in feature_list.known() if each not in off])
+
+
+def test_no_word_chooses_all_features() -> None:
+    assert feature_list.chosen([]) == list(feature_list.known())
+
+
+def test_names_choose_these_and_those_that_are_always_on() -> None:
+    assert feature_list.chosen(["backup"]) == sorted({"backup", *ALWAYS})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["chatt"], "there is no such feature. Features are accounts, "),
+        (["-chatt"], "there is no such feature"),
+        (["chat", "-scim"], "mixes names with names to leave out"),
+        (["-login"], "cannot leave out login"),
+    ],
+)
+def test_words_that_choose_nothing_sensible_are_rejected(words: list[str], said: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=said):
+        feature_list.chosen(words)

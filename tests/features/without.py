@@ -1,0 +1,127 @@
+"""A hub with the features that `MCPHUB_FEATURES` names, in one process: pages, REST and a first call.
+
+    python -m tests.features.without
+
+Prints, as JSON, the commands, the modules of features that were imported, the areas of the console and what a call came
+to. Fails where a page of the console cannot be drawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+from tests.waiting import PATIENCE_SECONDS
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "tell", "arguments": {"times": 0}}}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+ADDRESSES = (
+    "/v1/models",
+    "/api/model-prices/",
+    "/api/notices/",
+    "/api/audit/shipping/",
+    "/scim/v2/Users",
+    "/mcp/messages",
+    "/connect/callback/",
+    "/mcp/server-card",
+)
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+async def call() -> dict[str, Any]:
+    """Start the hub, make one call over Streamable HTTP, read its health, and stop."""
+    import httpx2
+
+    from mcphub.asgi import application
+    from mcphub.process import runtime
+
+    hub = await runtime.ensure()
+    transport = httpx2.ASGITransport(app=application)
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://localhost:8000", timeout=PATIENCE_SECONDS
+    ) as http:
+        hello = await http.post("/mcp", json=HELLO, headers=HEADERS)
+        session = {**HEADERS, "Mcp-Session-Id": hello.headers["mcp-session-id"]}
+        answer = await http.post("/mcp", json=CALL, headers=session)
+        health = await hub.health()
+        addresses = {path: (await http.get(path)).status_code for path in ADDRESSES}
+    await runtime.stop()
+    return {"call": answer.json(), "health": health, "addresses": addresses}
+
+
+def pages() -> dict[str, str]:
+    """Draw what a superuser sees: each page on the map of the console, forms, *My access* and REST."""
+    from django.contrib.auth.models import User
+    from django.test import Client
+    from django.urls import reverse
+
+    from invocations.models import McpToolInvocation
+    from mcphub.console import navigation
+    from tools_catalog.models import McpToolDefinition
+
+    user = User.objects.create_superuser("root", password=None)
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(user)
+    call, tool = McpToolInvocation.objects.latest("pk"), McpToolDefinition.objects.first()
+    assert tool is not None
+    wanted = [tab.link for area in navigation.areas() for tab in area.tabs]
+    wanted += [
+        reverse("admin:invocations_mcptoolinvocation_change", args=[call.pk]),
+        reverse("admin:tools_catalog_mcptooldefinition_change", args=[tool.pk]),
+        reverse("admin:tools_catalog_mcpconnection_add"),
+        reverse("admin:tools_catalog_httpservice_add"),
+        reverse("admin:sessions_app_apikey_add"),
+        reverse("admin:auth_user_change", args=[user.pk]),
+        reverse("my-access"),
+        "/admin/find/",
+        "/api/",
+        "/api/schema/",
+        "/api/invocations/",
+    ]
+    found: dict[str, str] = {}
+    for link in wanted:
+        try:
+            found[link] = str(client.get(link).status_code)
+        except Exception as error:
+            found[link] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def main() -> None:
+    import django
+
+    django.setup()
+    from django.conf import settings
+    from django.core.management import call_command
+
+    from mcphub import groups
+    from mcphub.cli import commands
+    from mcphub.console import navigation
+    from mcphub.process import doctor
+
+    call_command("check", verbosity=0)
+    groups.install()
+    found = asyncio.run(call())
+    found["pages"] = pages()
+    found["areas"] = [area.name for area in navigation.areas()]
+    found["commands"] = list(commands())
+    found["features"] = settings.MCPHUB_FEATURES
+    told = next(findings for subject, findings in doctor.examine() if subject == "features")
+    found["findings"] = [finding.what for finding in told]
+    names = [name.split(".") for name in sys.modules if name.startswith("mcphub.features.")]
+    found["imported"] = sorted({name[2] for name in names if name[3:] not in ([], ["apps"])})
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

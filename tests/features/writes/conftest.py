@@ -1,0 +1,3 @@
+from tests.wire.conftest import pair
+
+__all__ = ["pair"]

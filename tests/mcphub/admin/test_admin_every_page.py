@@ -1,0 +1,46 @@
+"""Every address of the console that shows a page has one landmark, one heading and a title in people's words."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.factories import UserFactory
+from tests.rigs import addresses
+from tests.rigs.pages import _LEFT_OUT
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+
+OF_TABLES = re.compile(r"^Select .* to (change|view)|\| (Change|View) ")
+"""How Django names its pages."""
+
+
+@pytest.fixture
+def shown(db: Any) -> dict[str, str]:
+    """Return the HTML by address of all pages that a superuser may open."""
+    rows = addresses.one_of_each()
+    client = Client()
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    found = {}
+    for pattern in dict.fromkeys(addresses.patterns()):
+        if pattern.startswith(("admin/", "me/")) and pattern not in _LEFT_OUT:
+            answer = client.get(addresses.address(pattern, rows), headers={"accept": "text/html"})
+            if answer.status_code == 200 and not answer.streaming and b"<html" in answer.content:
+                found[answer.wsgi_request.path] = answer.content.decode()
+    return found
+
+
+def test_every_page_has_a_landmark_and_a_title_in_peoples_words(shown):
+    assert len(shown) > 150
+    wrong = []
+    for where, html in shown.items():
+        title = unescape(re.search("<title>(.*?)</title>", html, re.DOTALL)[1]).strip()
+        if html.count("<main") != 1 or html.count("<h1") != 1:
+            wrong.append(f"{where}: {html.count('<main')} landmarks, {html.count('<h1')} headings")
+        if not title.endswith("| MCP Hub") or OF_TABLES.search(title):
+            wrong.append(f"{where}: the title {title!r}")
+    assert wrong == []

@@ -1,0 +1,125 @@
+"""A project of somebody else, made by the page about it, serves its functions as recorded tools."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from tests.host_project import HostProject
+from tests.servers import ROOT
+
+pytestmark = pytest.mark.rig
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProject]:
+    made = HostProject(tmp_path_factory.mktemp("host") / "project")
+    made.follow()
+    with made.served():
+        yield made
+
+
+def test_a_function_of_the_project_answers_a_client(project: HostProject) -> None:
+    assert project.call("count_people")["structuredContent"] == {"result": 1}
+
+
+def test_the_call_is_on_record_in_the_name_of_its_person(project: HostProject) -> None:
+    project.call("count_people")
+    columns = "'tool_name', 'status', 'caller_label', 'principal'"
+    asked = (
+        f"from invocations.models import McpToolInvocation as Call; print(*Call.objects.values_list({columns}).last())"
+    )
+    recorded = project.run(f'python manage.py shell -v 0 -c "{asked}"')
+    assert recorded.startswith("count_people ok")
+    assert "laptop" in recorded
+    assert "as they were sealed" in project.run("python manage.py mcphub audit verify")
+
+
+def test_a_call_without_a_key_is_refused(project: HostProject) -> None:
+    assert project.ask("tools/list", key="mcph_wrong")["error"]["data"]["errorCode"] == "unauthorized"
+
+
+def test_pages_of_the_project_stay_where_they_were(project: HostProject) -> None:
+    found = httpx2.get(project.url.removesuffix("/hub") + "/admin/login/", timeout=60)
+    assert found.status_code == 200
+    assert "Django administration" in found.text
+    assert "content-security-policy" not in found.headers
+
+
+def test_the_stock_admin_shows_calls_and_lets_nobody_edit_them(project: HostProject) -> None:
+    project.call("count_people")
+    with httpx2.Client(base_url=project.url.removesuffix("/hub"), timeout=60, follow_redirects=True) as browser:
+        browser.get("/admin/login/")
+        sent = {"username": "ann", "password": "a-long-password", "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+        browser.post("/admin/login/", data=sent)
+        calls = browser.get("/admin/invocations/mcptoolinvocation/")
+        assert "count_people" in calls.text
+        assert browser.get("/admin/invocations/mcptoolinvocation/add/").status_code == 403
+        assert browser.get("/admin/sessions_app/apikey/").status_code == 200
+        assert "count_people" in browser.get("/admin/tools_catalog/mcptooldefinition/").text
+
+
+def test_it_takes_ten_lines_of_the_project(project: HostProject) -> None:
+    lines_of_the_tool = 5
+    assert project.lines - lines_of_the_tool <= 10
+
+
+def test_django_own_commands_are_those_of_django(project: HostProject) -> None:
+    assert (
+        project.run("python manage.py makemigrations --check --dry-run shop") == "No changes detected in app 'shop'\n"
+    )
+    assert "words" not in project.run("python manage.py migrate --help")
+
+
+def test_what_is_missing_is_named_with_the_line_to_write(project: HostProject) -> None:
+    settings, asgi = project.folder / "shop" / "settings.py", project.folder / "shop" / "asgi.py"
+    before = settings.read_text(), asgi.read_text()
+    try:
+        asgi.write_text("")
+        settings.write_text(before[0] + "\nUSE_TZ = False\n")
+        found = project.attempt("python manage.py check").stderr
+        assert "mcphub.E104" in found
+        assert "USE_TZ = True" in found
+        assert "application = mount(get_asgi_application())" in found
+    finally:
+        settings.write_text(before[0])
+        asgi.write_text(before[1])
+
+
+def test_the_example_of_a_test_passes_in_the_project(project: HostProject) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/integrate/testing.md").read_text(), re.S | re.M)
+    (project.folder / "tests.py").write_text(example)
+    done = project.attempt("python manage.py test tests")
+    assert done.returncode == 0, done.stderr
+    assert "Ran 1 test" in done.stderr
+
+
+def test_a_server_with_the_defaults_of_sqlite_does_not_start(project: HostProject) -> None:
+    settings = project.folder / "shop" / "settings.py"
+    before = settings.read_text()
+    try:
+        settings.write_text(before.replace("= SQLITE_OPTIONS", "= {}"))
+        assert "mcphub.E106" in project.attempt("python manage.py check").stderr
+        started = project.attempt("uvicorn shop.asgi:application --port 0")
+        assert started.returncode != 0
+        assert "= SQLITE_OPTIONS`" in started.stderr
+    finally:
+        settings.write_text(before)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ('"PUBLIC_ADDRESS": 1', "PUBLIC_ADDRESS, and the hub has no such setting"),
+        ('"DATABASE_URL": "x"', "DATABASES counts"),
+        ('"FEATURES": ["chat"]', "chat, which need the hub's own project"),
+        ('"CALL_TIMEOUT_SECONDS": "soon"', "MCPHUB_CALL_TIMEOUT_SECONDS is 'soon'; write a number"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(project: HostProject, entry: str, words: str) -> None:
+    code = f"import mcphub.embedding as e; e.add_hub({{'MCPHUB': {{{entry}}}, 'SECRET_KEY': 'x'}})"
+    assert words in project.attempt(f"python -c {json.dumps(code)}").stderr.replace("\\", "")

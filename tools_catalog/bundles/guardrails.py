@@ -1,0 +1,56 @@
+"""Guardrails in bundles."""
+
+from __future__ import annotations
+
+from tools_catalog.bundles import entries
+from tools_catalog.bundles.entries import Kind, Report, check_members, load_each
+from tools_catalog.call.base import Json
+from tools_catalog.models import McpGuardrail
+from tools_catalog.models.loadable import LoadableModel
+
+KINDS = ("guardrails",)
+
+GUARDRAIL = Kind(
+    name="guardrail",
+    model=McpGuardrail,
+    key="name",
+    came_by=LoadableModel.came_by,
+    wire={},
+    always=("enabled",),
+    definition={
+        "name": str,
+        "applies_to": str,
+        "target": str,
+        "direction": str,
+        "checked_by": str,
+        "detectors": str,
+        "max_bytes": (int, type(None)),
+        "max_depth": (int, type(None)),
+        "function": str,
+        "service": str,
+        "path": str,
+        "seconds": (int, float),
+        "on_failure": str,
+        "action": str,
+        "words": str,
+        "position": (int, float),
+    },
+    operation={"enabled": bool, "watching": bool},
+)
+
+
+def load(given: dict[str, list[Json]], report: Report, *, reason: str, overwrite: bool) -> None:
+    """Load them after services and toolsets, which they name."""
+    load_each(GUARDRAIL, given["guardrails"], report, complete=completed, reason=reason, overwrite=overwrite)
+
+
+def dump() -> dict[str, list[dict[str, Json]]]:
+    return {"guardrails": entries.dump(GUARDRAIL)}
+
+
+def completed(entry: Json) -> dict[str, Json]:
+    """Check an entry's members; give them as the columns take them. Raises ValueError."""
+    check_members(entry, GUARDRAIL)
+    if not entry.get("name"):
+        raise ValueError("name: it is missing.")
+    return dict(entry)
