@@ -84,8 +84,8 @@ async def negotiate(transport: Transport, own: Introduction, ids: Iterator[int])
                 try:
                     spoken, begun_era = await begun(transport, own, ids)
                 except errors.HubError as error:
-                    if probe.refusal is not None:
-                        raise probe.refusal from error
+                    if isinstance(probe.failure, AccountRefused):
+                        raise probe.failure from error
                     raise
         except StatusError as error:
             if probe.is_answered or error.status < _FAILED:
@@ -108,13 +108,16 @@ async def negotiate(transport: Transport, own: Introduction, ids: Iterator[int])
 
 async def stateless(transport: Transport, own: Introduction, ids: Iterator[int]) -> Agreement:
     """Take an upstream for one without sessions, and for nothing else. Raises a HubError, SessionLost."""
-    agreed = await _without_sessions(transport, own, ids)
-    if agreed is None:
-        raise errors.ConnectionFailed(
-            f"The upstream does not answer server/discover as a server of {revisions.NEWEST} does. "
-            "Set the era of the connection to auto or handshake."
-        )
-    return agreed
+    with _Probe(transport, own, ids) as probe:
+        era = await probe.era()
+    if era is not None:
+        return Agreement(transport, era, Probed.ANSWERED)
+    if probe.failure is not None:
+        raise probe.failure
+    raise errors.ConnectionFailed(
+        f"The upstream does not answer server/discover as a server of {revisions.NEWEST} does. "
+        "Set the era of the connection to auto or handshake."
+    )
 
 
 async def handshake(transport: Transport, own: Introduction, ids: Iterator[int]) -> Agreement:
@@ -162,8 +165,8 @@ class _Probe:
         self._own = own
         self._ids = ids
         self._waiting: asyncio.Future[Message] | None = None
-        self.refusal: AccountRefused | None = None
-        """What the account was refused: the reason, where `initialize` fails too."""
+        self.failure: errors.HubError | SessionLost | None = None
+        """Why the upstream did not answer, where that reveals nothing about its era."""
 
     def __enter__(self) -> _Probe:
         return self
@@ -212,6 +215,7 @@ class _Probe:
 
     async def _ask(self, params: Mapping[str, Json]) -> Message | None:
         """Send the question; give the response, None where none comes. Raises ConnectionFailed."""
+        self.failure = None
         request = OutgoingRequest(next(self._ids), "server/discover", params)
         waiting = self._waiting = asyncio.ensure_future(self._transport.exchange(request))
         waiting.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -224,16 +228,16 @@ class _Probe:
             return waiting.result()
         except AccountNeeded:
             raise  # whoever is not let in hears nothing of the era
-        except AccountRefused as error:
-            self.refusal = error
+        except (AccountRefused, CredentialsRefused, errors.TransportError, SessionLost) as error:
+            self.failure = error  # some gateways refuse so what they do not know; `initialize` finds out
             return None
-        except CredentialsRefused:
-            return None  # some gateways refuse so what they do not know; `initialize` finds out
         except StatusError as error:
             if error.status in _AWAY:
                 raise errors.ConnectionFailed(str(error)) from error
+            if error.status >= _FAILED or error.was_not_made:
+                self.failure = error
             return None
-        except (errors.TransportError, SessionLost, errors.UpstreamError, errors.ResultInvalid):
+        except (errors.UpstreamError, errors.ResultInvalid):
             return None
 
 

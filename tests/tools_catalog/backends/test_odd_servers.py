@@ -13,6 +13,7 @@ from backend_peers import Received, ScriptedContext, reply, serving
 from sessions_app.protocol import errors
 from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.upstream.account import AccountRefused
 from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.listing import TOOL
 from tools_catalog.upstream.scrubbing import Scrubber
@@ -85,14 +86,14 @@ def data(document: Any) -> bytes:
     return b"data: " + json.dumps(document).encode()
 
 
-def used(server: Any, use: Callable[[UpstreamClient], Any]) -> Any:
-    """Connect and use the session; return what came of it, an error as it was raised."""
+def used(server: Any, use: Callable[[UpstreamClient], Any], account: Any = None, **members: Any) -> Any:
+    """Connect and use the session; return what came of it, an error as it was raised. `members` are of the spec."""
 
     async def run() -> Any:
         async with serving(server) as peer:
-            spec = ConnectionSpec(id=1, slug="up", transport="streamable-http", url=f"{peer.url}/mcp")
+            spec = ConnectionSpec(id=1, slug="up", transport="streamable-http", url=f"{peer.url}/mcp", **members)
             policy = EgressPolicy(allow=("127.0.0.1",))
-            client = UpstreamClient(spec, Scrubber(lambda name, host: ""), "1", policy=policy)
+            client = UpstreamClient(spec, Scrubber(lambda name, host: ""), "1", policy=policy, account=account)
             try:
                 await client.open()
                 return await use(client)
@@ -326,6 +327,36 @@ def always(raw: bytes) -> Answer:
 def test_a_probe_that_is_refused_in_any_way_falls_back(status: int) -> None:
     server = Odd(server_discover=always(reply(status, b'{"message": "not allowed here"}', "application/json")))
     assert used(server, called) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (401, "refuses the hub's credentials"),
+        (403, "not allowed here"),
+        (404, "Set the era of the connection"),
+        (429, "takes no more requests now"),
+        (500, "status 500"),
+        (503, "status 503"),
+    ],
+)
+def test_an_upstream_known_to_have_no_sessions_that_fails_is_not_taken_for_one_that_has_some(
+    status: int, words: str
+) -> None:
+    server = Odd(server_discover=always(reply(status, b'{"message": "not allowed here"}', "application/json")))
+    assert words in str(used(server, called, era="stateless"))
+
+
+class NoTokens:
+    """An account whose issuer does not let it in."""
+
+    async def token(self) -> str:
+        raise AccountRefused("The company does not vouch for you.")
+
+
+def test_an_account_that_is_refused_is_named_where_the_upstream_is_known_to_have_no_sessions() -> None:
+    found = used(Odd(), called, NoTokens(), era="stateless")
+    assert str(found) == "The company does not vouch for you."
 
 
 @pytest.mark.parametrize("header", ["20", "Wed, 21 Oct 2065 07:28:00 GMT"])
