@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sessions_app.protocol.errors import HubError
+from sessions_app.protocol.errors import HubError, ToolTimeout
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.http.backend import HttpBackend
 from tools_catalog.backends.http.configuration import HttpConfiguration, Service
@@ -79,7 +79,7 @@ class ServiceCheck:
             async with asyncio.timeout(seconds):
                 result = await self._backend.call({"payload": payload}, context)
             return _finding(result.structured)
-        except TimeoutError as error:
+        except (TimeoutError, ToolTimeout) as error:
             raise CheckFailed(f"its service did not answer within {seconds:g} s") from error
         except HubError as error:
             raise CheckFailed(f"its service failed with {error.code}") from error
