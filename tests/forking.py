@@ -181,7 +181,8 @@ def _become(request: dict[str, Any]) -> None:
     more = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:1] = [request["folder"], *(path for path in more if path not in sys.path)]
     module, *words = request["words"]
-    sys.modules.pop(module, None)
+    if not hasattr(sys.modules.get(module), "__path__"):  # of a package its `__main__` runs, which nothing imports
+        sys.modules.pop(module, None)
     sys.argv = [module, *words]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -14,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from tests import template
+from tests import forking, template
 from tests.browser.operating import log_in
 from tests.servers import free_port
 from tests.waiting import PATIENCE_SECONDS
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 playwright.expect.set_options(timeout=PATIENCE_SECONDS * 1000)  # a machine that runs many browsers is slow
 
@@ -48,14 +46,12 @@ def address(program: str, tmp_path_factory: pytest.TempPathFactory, request: pyt
     }
 
     template.copy_to(data / "hub.sqlite3")
-    seed = [sys.executable, "manage.py", "shell", "--verbosity", "0", "-c", request.module.SEED]
-    subprocess.run(seed, cwd=ROOT, env=variables, check=True, timeout=300)
+    seed = ["shell", "--verbosity", "0", "-c", request.module.SEED]
+    seeded = forking.run("manage", *seed, env=variables, timeout=300)
+    assert seeded.returncode == 0, seeded.stderr
     port = free_port()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "uvicorn", "mcphub.asgi:application", "--port", str(port), "--log-level", "warning"],
-        cwd=ROOT,
-        env=variables,
-    )
+    serving = ["mcphub.asgi:application", "--port", str(port), "--log-level", "warning"]
+    server = forking.start("uvicorn", *serving, env=variables)
     try:
         _wait(f"http://127.0.0.1:{port}/admin/login/", server)
         yield f"http://127.0.0.1:{port}"

@@ -11,7 +11,7 @@ import pytest
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
-pytestmark = pytest.mark.rig
+pytestmark = [pytest.mark.rig, pytest.mark.long]
 
 CALLS = "/admin/invocations/mcptoolinvocation/"
 SEED = """

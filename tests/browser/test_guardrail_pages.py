@@ -11,6 +11,7 @@ from tests.browser.test_catalogue import look, press
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
+pytestmark = pytest.mark.long
 
 SEED = """
 from django.contrib.auth.models import User

@@ -12,6 +12,7 @@ import pytest
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
+pytestmark = pytest.mark.long
 
 CALLS = "/admin/invocations/mcptoolinvocation/"
 FOCUSED_ROW = "[...document.querySelectorAll('#result_list > tbody')].findIndex(row => row.matches(':focus-within'))"

@@ -104,7 +104,7 @@ class Hand:
         raise AssertionError(f"Tab does not lead to {control}")
 
 
-@pytest.fixture(params=["mouse", "keyboard"])
+@pytest.fixture(params=["mouse", pytest.param("keyboard", marks=pytest.mark.long)])
 def hand(request: pytest.FixtureRequest, page: Any) -> Hand:
     return Hand(page, request.param)
 
@@ -125,7 +125,9 @@ def test_a_call_is_found_and_read(hand: Hand) -> None:
     page = hand.page
     page.goto("/admin/invocations/mcptoolinvocation/")
     hand.use(page.locator("#nav-sidebar").get_by_role("link", name="Overview"))
+    expect(page).to_have_url(re.compile("/admin/$"))  # else the next control is that of the page that is left
     hand.use(page.locator("#nav-sidebar").get_by_role("link", name="Calls"))
+    expect(page).to_have_url(re.compile("/invocations/mcptoolinvocation/"))
     hand.use(rows(page).first.get_by_role("link").first)
     expect(page.locator("body")).to_contain_text("Steps")
     expect(page.get_by_role("navigation", name="Earlier and later calls")).to_be_visible()

@@ -71,6 +71,7 @@ def test_the_core_alone_serves_its_pages_and_a_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.rig
+@pytest.mark.long
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_each_feature_may_be_left_out(name: str, tmp_path: Path) -> None:
     needing = [other for other, config in feature_list.known().items() if name in config.requires]

@@ -29,7 +29,7 @@ def database(kind: str, folder: Path) -> Iterator[str]:
             yield address
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.long), "postgresql"])
 def test_four_processes_share_one_bucket(kind, tmp_path):
     """capacity + rate·t ± 1, with t from the first draw to the last of all."""
     with database(kind, tmp_path) as address:

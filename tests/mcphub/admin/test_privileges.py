@@ -26,7 +26,7 @@ from tests.factories import UserFactory
 from tests.mcphub.admin.policy import NOBODY, Undeclared, read
 from tests.rigs.addresses import address, one_of_each, patterns
 
-pytestmark = [pytest.mark.rig, pytest.mark.django_db]
+pytestmark = [pytest.mark.rig, pytest.mark.long, pytest.mark.django_db]
 
 POLICY = Path(__file__).with_name("policy.txt")
 KEYS = {
