@@ -8,7 +8,7 @@
 # make rigs    what kills, floods, tampers and races for minutes, and the programs of others; needs PostgreSQL and npm.
 #              PgBouncer is needed by one of them, `make rig-machines`. SHORT=1 leaves out what proves on one database what
 #              another rig proves on the other, twenty thousand requests to REST, tests marked `long` or `heavy`, and the
-#              long draws of Hypothesis.
+#              long draws of Hypothesis; kills, calls and rows are fewer, and statements are failed of a call alone.
 #              KILLS=300 KILLS_BOTH=150 WAITED=200 ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100
 #              STREAM_SECONDS=3500 BEAT_SECONDS=25 is the long form; they draw the same lots each time, and others with
 #              SEED=$RANDOM
@@ -54,15 +54,15 @@ ARGS ?=
 JOBS ?= 3
 # How long the rigs run.
 SHORT ?=
-KILLS ?= $(if $(SHORT),8,20)
-KILLS_BOTH ?= $(if $(SHORT),3,6)
-ROWS ?= 4000
+KILLS ?= $(if $(SHORT),4,20)
+KILLS_BOTH ?= $(if $(SHORT),2,6)
+ROWS ?= $(if $(SHORT),1000,4000)
 SPOILT ?= $(if $(SHORT),600,1500)
 CYCLES ?= $(if $(SHORT),10,40)
 REPEATED ?= 10
-ACCOUNT_CALLS ?= $(if $(SHORT),600,2000)
+ACCOUNT_CALLS ?= $(if $(SHORT),200,2000)
 WAITED ?= 3
-MACHINE_CALLS ?= 50
+MACHINE_CALLS ?= $(if $(SHORT),10,50)
 EXAMPLES ?= $(if $(SHORT),1,3)
 STREAM_SECONDS ?= 20
 FLOOD_SECONDS ?= 40
@@ -139,7 +139,7 @@ rig-machines: WORDS = machines --calls $(MACHINE_CALLS)
 rig-no-audit: WORDS = no_audit
 rig-no-audit-cluster: WORDS = no_audit --database cluster
 rig-nth-statement: WORDS = nth_statement
-rig-nth-statement-postgresql: WORDS = nth_statement --database postgresql
+rig-nth-statement-postgresql: WORDS = nth_statement --database postgresql $(if $(SHORT),--only call)
 rig-retries: WORDS = retries --seed $(SEED) --calls $(REPEATED) --kills 3
 rig-retries-postgresql: WORDS = retries --seed $(SEED) --calls $(REPEATED) --kills 3 --database postgresql
 rig-tampering: WORDS = tampering --seed $(SEED) --rows $(ROWS) --samples 5 --bytes 500
@@ -180,10 +180,14 @@ count: $(VENV)/.installed-dev
 	@$(BIN)/python -m benchmarks.house $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m benchmarks.journeys 2>/dev/null
 
+# Each part waits for its programs one by one, so two at once.
+CONFORMANCE := conformance/run conformance/behind conformance/clients
+.PHONY: $(CONFORMANCE)
 conformance: $(VENV)/.installed-dev
-	@PYTHONPATH=. $(BIN)/python tests/conformance/run.py $(ARGS)
-	@PYTHONPATH=. $(BIN)/python tests/conformance/behind.py $(ARGS)
-	@PYTHONPATH=. $(BIN)/python tests/conformance/clients.py
+	@$(MAKE) --no-print-directory -k -j2 -Otarget $(CONFORMANCE)
+conformance/clients: override ARGS =
+$(CONFORMANCE):
+	@PYTHONPATH=. $(BIN)/python tests/$@.py $(ARGS)
 
 bench: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
