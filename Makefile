@@ -7,7 +7,7 @@
 # make test-fast   between two edits: what starts no program and is not slow, with fewer examples
 # make rigs    what kills, floods, tampers and races for minutes, and the programs of others; needs PostgreSQL and npm.
 #              PgBouncer is needed by one of them, `make rig-machines`. SHORT=1 leaves out what proves on one database what
-#              another rig proves on the other, twenty thousand requests to REST, tests marked `long` or `heavy`, and the
+#              another rig proves on the other, floods, twenty thousand requests to REST, tests marked `long` or `heavy`, and the
 #              long draws of Hypothesis; kills, calls and rows are fewer, and statements are failed of a call alone.
 #              KILLS=300 KILLS_BOTH=150 WAITED=200 ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100
 #              STREAM_SECONDS=3500 BEAT_SECONDS=25 is the long form; they draw the same lots each time, and others with
@@ -124,7 +124,7 @@ RIGS := $(addprefix rig-,rest-contract kill-nine-cluster machines nth-statement-
 	accounts accounts-postgresql approvals approvals-postgresql flood streams-postgresql streams attacking-child attacks \
 	attacks-postgresql flood-postgresql)
 # What SHORT=1 leaves out.
-OF_LONG_FORM := accounts approvals attacks flood kill-nine-postgresql no-audit nth-statement rest-contract retries streams \
+OF_LONG_FORM := accounts approvals attacks flood flood-postgresql kill-nine-postgresql no-audit nth-statement rest-contract retries streams \
 	tampering-postgresql
 .PHONY: $(RIGS) $(BY_NAME)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)

@@ -13,6 +13,7 @@ from tests.browser.test_quota_pages import shot
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
+pytestmark = pytest.mark.long
 
 SEED = """
 from django.contrib.auth.models import Group, User
