@@ -7,8 +7,8 @@
 # make test-fast   between two edits: what starts no program and is not slow, with fewer examples
 # make rigs    what kills, floods, tampers and races for minutes, and the programs of others; needs PostgreSQL and npm.
 #              PgBouncer is needed by one of them, `make rig-machines`. SHORT=1 leaves out what proves on one database what
-#              another rig proves on the other, floods, twenty thousand requests to REST, tests marked `long` or `heavy`, and the
-#              long draws of Hypothesis; kills, calls and rows are fewer, and statements are failed of a call alone.
+#              another rig proves on the other, floods, twenty thousand requests to REST, tests marked `long` or `heavy`, and
+#              the long draws of Hypothesis; it kills, calls and writes less, and fails the statements of a call only.
 #              KILLS=300 KILLS_BOTH=150 WAITED=200 ROWS=100000 SPOILT=10000 CYCLES=1000 REPEATED=100 EXAMPLES=100
 #              STREAM_SECONDS=3500 BEAT_SECONDS=25 is the long form; they draw the same lots each time, and others with
 #              SEED=$RANDOM
@@ -124,8 +124,8 @@ RIGS := $(addprefix rig-,rest-contract kill-nine-cluster machines nth-statement-
 	accounts accounts-postgresql approvals approvals-postgresql flood streams-postgresql streams attacking-child attacks \
 	attacks-postgresql flood-postgresql)
 # What SHORT=1 leaves out.
-OF_LONG_FORM := accounts approvals attacks flood flood-postgresql kill-nine-postgresql no-audit nth-statement rest-contract retries streams \
-	tampering-postgresql
+OF_LONG_FORM := accounts approvals attacks flood flood-postgresql kill-nine-postgresql no-audit nth-statement rest-contract \
+	retries streams tampering-postgresql
 .PHONY: $(RIGS) $(BY_NAME)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)
 rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30 --with both

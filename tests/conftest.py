@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: seconds of work, with many rows or pages; left out of `make test-fast`")
     config.addinivalue_line("markers", "rig: many processes, of `make rigs`")
     config.addinivalue_line(
-        "markers", "long: minutes, within a rig; begins first, and `make rigs SHORT=1` leaves it out"
+        "markers", "long: a rig that `make rigs SHORT=1` leaves out, for its minutes or its kind; begins first"
     )
     config.addinivalue_line("markers", "heavy: needs a download of hundreds of MB; `make rigs SHORT=1` leaves it out")
     config.pluginmanager.register(programs.Watch())

@@ -211,7 +211,7 @@ class SealingWork:
             say("error", f"ALARM: it cannot be written to {self._alarms.path}: {error.strerror}.")
 
     def _remind(self, found: list[alarms.OpenAlarm]) -> None:
-        """Say once in the life of this process which alarms nobody has lifted: the journal keeps it, too."""
+        """Log the alarms that nobody has lifted, once in each process; the journal keeps them, too."""
         for each in found:
             if each.id not in self._reminded:
                 self._reminded.add(each.id)

@@ -75,8 +75,8 @@ async def negotiate(transport: Transport, own: Introduction, ids: Iterator[int])
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + _WORTH_WAITING * own.seconds
     with _Probe(transport, own, ids) as probe:
-        if (era := await probe.era()) is not None:
-            return Agreement(transport, era, Probed.ANSWERED)
+        if (agreed := await probe.agreed()) is not None:
+            return agreed
         if probe.is_broken_off and transport.is_one_stream:
             raise NotOutlived
         try:
@@ -95,10 +95,10 @@ async def negotiate(transport: Transport, own: Introduction, ids: Iterator[int])
             if error.details.get("upstream", {}).get("code") != errors.UNSUPPORTED_PROTOCOL_VERSION:
                 raise
             # A child that was slow to start took the probe after all, and with it the era.
-            agreed = await _without_sessions(transport, own, ids)
-            if agreed is None:
-                raise
-            return agreed
+            with _Probe(transport, own, ids) as again:
+                if (agreed := await again.agreed()) is not None:
+                    return agreed
+            raise
         except (errors.TransportError, TimeoutError) as error:
             if probe.is_answered:
                 raise
@@ -109,9 +109,9 @@ async def negotiate(transport: Transport, own: Introduction, ids: Iterator[int])
 async def stateless(transport: Transport, own: Introduction, ids: Iterator[int]) -> Agreement:
     """Take an upstream for one without sessions, and for nothing else. Raises a HubError, SessionLost."""
     with _Probe(transport, own, ids) as probe:
-        era = await probe.era()
-    if era is not None:
-        return Agreement(transport, era, Probed.ANSWERED)
+        agreed = await probe.agreed()
+    if agreed is not None:
+        return agreed
     if probe.failure is not None:
         raise probe.failure
     raise errors.ConnectionFailed(
@@ -151,12 +151,6 @@ async def begun(transport: Transport, own: Introduction, ids: Iterator[int]) -> 
     return transport, Handshake(version, capabilities_of(capabilities), result.get("serverInfo"))
 
 
-async def _without_sessions(transport: Transport, own: Introduction, ids: Iterator[int]) -> Agreement | None:
-    with _Probe(transport, own, ids) as probe:
-        era = await probe.era()
-    return None if era is None else Agreement(transport, era, Probed.ANSWERED)
-
-
 class _Probe:
     """The question for the era. One that got no answer in its time is listened for until the end of the block."""
 
@@ -192,8 +186,12 @@ class _Probe:
             return False
         return isinstance(waiting.exception(), errors.TransportError | SessionLost)
 
-    async def era(self) -> Era | None:
-        """Ask for the era without sessions; None where the upstream is not of it. Raises ConnectionFailed."""
+    async def agreed(self) -> Agreement | None:
+        """Return the agreement without sessions; None where the upstream is of another era. Raises ConnectionFailed."""
+        era = await self._era()
+        return None if era is None else Agreement(self._transport, era, Probed.ANSWERED)
+
+    async def _era(self) -> Era | None:
         own, version = self._own, revisions.NEWEST
         blank = Stateless(version, {}, None, own.hub_version)
         for attempt in itertools.count():
@@ -214,7 +212,7 @@ class _Probe:
         raise AssertionError("unreachable")
 
     async def _ask(self, params: Mapping[str, Json]) -> Message | None:
-        """Send the question; give the response, None where none comes. Raises ConnectionFailed."""
+        """Send the question; return the response, None where none comes. Raises ConnectionFailed."""
         self.failure = None
         request = OutgoingRequest(next(self._ids), "server/discover", params)
         waiting = self._waiting = asyncio.ensure_future(self._transport.exchange(request))
