@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from django.db import transaction
 
+
+@transaction.atomic  # so that no worker reads the closed toolset before its group
 def make_toolsets() -> None:
     """Make a toolset for everybody, one of a group, one of a workspace, and one that is off."""
     from django.contrib.auth.models import Group

@@ -70,7 +70,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     environment = {"MCPHUB_PUBLIC_REGISTRY": "1", "MCPHUB_PUBLIC_URL": PUBLIC, "MCPHUB_ALLOWED_HOSTS": "127.0.0.1"}
     with Hub(tmp_path_factory.mktemp("cards"), environment=environment) as running:
         running.operate(operations.make_toolsets)
-        until(lambda: get(running, "/mcp/s/plain/server-card").status_code == 200)
+        running.settle()
         yield running
 
 
@@ -79,6 +79,7 @@ def closed_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub as it is without settings: keys, and no public registry."""
     with Hub(tmp_path_factory.mktemp("closed")) as running:
         running.operate(operations.make_toolsets)
+        running.settle()
         yield running
 
 
