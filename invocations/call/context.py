@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from invocations.call.questions import Question, Unrecorded, question_of
@@ -67,10 +67,9 @@ class CallContext:
         "invocation_id",
         "is_open",
         "log_level",
-        "make_requester",
-        "meta",
         "progress_token",
         "record",
+        "request",
         "source",
         "stages",
         "tool_name",
@@ -100,8 +99,7 @@ class CallContext:
         """The channel to the client at this moment; a call that becomes a task changes it."""
         self.progress_token = exchange.progress_token
         self.log_level = exchange.log_level
-        self.meta = None if request is None else request.meta
-        self.make_requester = None if request is None else request.make_requester
+        self.request = request
         self.is_open = True
         self.background: BackgroundCall | None = None
         """Of a call that may become a task."""
@@ -121,7 +119,7 @@ class CallContext:
                 caller_scopes=caller.scopes,
                 caller_workspace=of_caller(caller),
                 client_capabilities=self.source.client_capabilities,
-                meta=self.meta,
+                meta=None if self.request is None else self.request.meta,
                 log_level=self.log_level if self.log_level in LOG_LEVELS else None,
             )
         return self._info
@@ -243,7 +241,7 @@ class CallInput:
 
     def can_ask(self, request: InputRequest) -> bool:
         source = self._call.source
-        if self._call.make_requester is None or source.protocol_version not in revisions.ALL:
+        if self._make_requester is None or source.protocol_version not in revisions.ALL:
             return False
         return request.is_possible(source.client_capabilities, self._revision)
 
@@ -327,9 +325,14 @@ class CallInput:
         for task in self._asking:
             task.cancel()
 
+    @property
+    def _make_requester(self) -> Callable[[], InputRequester] | None:
+        request = self._call.request
+        return None if request is None else request.make_requester
+
     def _ready_requester(self) -> InputRequester | None:
-        if self._requester is None and self._call.make_requester is not None:
-            self._requester = self._call.make_requester()
+        if self._requester is None and self._make_requester is not None:
+            self._requester = self._make_requester()
         return self._requester
 
     @property

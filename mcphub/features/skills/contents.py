@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from django.utils.translation import gettext as _t
 
@@ -178,6 +178,11 @@ def check_place(place: str, name: str) -> None:
 def uri_of(place: str, path: str = ENTRY) -> str:
     """Return the URI of a skill's file."""
     return f"{SCHEME}{place}/{quote(path, safe=_PLAIN_IN_PATHS)}"
+
+
+def path_of(uri: str, root: str) -> str:
+    """Return the path of a file within a skill's directory: `uri_of` backwards."""
+    return unquote(uri.removeprefix(f"{root}/"))
 
 
 def digest_of(raw: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +18,15 @@ from tests.wire.speech import LEGACY, Speaker
 
 pytestmark = pytest.mark.program
 
+LOADING = Path(__file__).parent / "bundle.json"
 URI = "skill://acme/refunds/SKILL.md"
 PARTIAL = "skill://acme/refunds/partial/SKILL.md"
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with Hub(tmp_path_factory.mktemp("hub"), environment={"MCPHUB_LIST_PAGE_SIZE": "2"}) as running:
+    environment = {"MCPHUB_LIST_PAGE_SIZE": "2"}
+    with Hub(tmp_path_factory.mktemp("hub"), bundle=LOADING, environment=environment) as running:
         yield running
 
 
@@ -223,3 +226,48 @@ def test_a_skill_is_a_prompt_where_an_operator_wants_it(hub: Hub, speaker: Speak
     hub.operate(skills.add, "acme/asked", files)
     until(lambda: "error" in ask(speaker, "prompts/get", name="asked"))
     hub.operate(skills.remove, "acme/asked")
+    hub.settle()
+
+
+def test_the_tool_loads_the_skills_that_its_caller_may_read(hub: Hub, keys: dict[str, str], speaker: Speaker) -> None:
+    listed = texts(load(speaker))[0].splitlines()
+    assert {"acme/refunds: About refunds.", "acme/refunds/partial: About partial."} <= set(listed)
+    assert not any(line.startswith(("owned", "grouped")) for line in listed)
+    assert texts(load(speaker, search="ABOUT PARTIAL")) == ["acme/refunds/partial: About partial."]
+    entry, others = texts(load(speaker, skill="refunds"))
+    assert entry == FILES["SKILL.md"]
+    assert "references/a b.txt" in others
+    assert texts(load(speaker, skill="acme/refunds", file="references/a b.txt")) == ["é"]
+    assert texts(load(speaker, skill=PARTIAL, file="x.txt")) == ["x"]
+    with Speaker(hub.url, keys["in a group"]) as other:
+        assert "acme/refunds" in texts(load(other))[0]
+        refused = load(other, skill="owned")
+        assert refused["isError"]
+        assert "no skill 'owned' here" in texts(refused)[0]
+    row = hub.rows(tool="load_skill", limit=1)[0]
+    assert (row["arguments"], row["status"]) == ({"skill": "owned"}, "error")
+
+
+def test_the_tool_keeps_to_the_choice_of_a_toolset(speaker: Speaker) -> None:
+    assert texts(load(speaker, "/mcp/s/none")) == ["chosen: About chosen."]
+    assert [line.partition(":")[0] for line in texts(load(speaker, "/mcp/s/some"))[0].splitlines()] == [
+        "acme/refunds",
+        "acme/refunds/partial",
+    ]
+    assert load(speaker, "/mcp/s/some", skill="chosen")["isError"]
+
+
+@pytest.mark.parametrize("file", ["none.txt", "../refunds/SKILL.md", "/etc/passwd", "SKILL.md/", ""])
+def test_the_tool_names_the_files_where_it_has_none(speaker: Speaker, file: str) -> None:
+    refused = load(speaker, skill="acme/refunds", file=file)
+    assert refused["isError"]
+    assert "Its files: SKILL.md, " in texts(refused)[0]
+
+
+def load(speaker: Speaker, path: str = "/mcp", **arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = ask(speaker, "tools/call", path, name="load_skill", arguments=arguments)["result"]
+    return found
+
+
+def texts(result: dict[str, Any]) -> list[str]:
+    return [block["text"] for block in result["content"]]
