@@ -22,6 +22,7 @@ from unfold.widgets import (
 
 from mcphub.features.skills import contents
 from mcphub.features.skills.contents import SkillContents, SkillRefused
+from mcphub.features.skills.findings import findings
 from mcphub.features.skills.models import Skill
 from sessions_app.kit.admin.base import moment
 from sessions_app.kit.admin.parts import column
@@ -165,13 +166,19 @@ class SkillAdmin(ContentAdmin):
 
     @admin.display(description=_("files"))
     def shown_files(self, skill: Skill) -> SafeString:
-        """Return the manifest of the version in force."""
-        files = skill.current().files.order_by("path")
+        """Return the manifest of the version in force, with what was found in its texts."""
+        version = skill.current()
+        files, found = version.files.order_by("path"), findings(version)
         rows = format_html_join(
             "",
-            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             (
-                (mono(file.path), ngettext("%(n)d byte", "%(n)d bytes", file.size) % {"n": file.size}, file.content_id)
+                (
+                    mono(file.path),
+                    ngettext("%(n)d byte", "%(n)d bytes", file.size) % {"n": file.size},
+                    file.content_id,
+                    _t("Review carefully: %(kinds)s") % {"kinds": found[file.path]} if file.path in found else "",
+                )
                 for file in files
             ),
         )

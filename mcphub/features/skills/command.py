@@ -63,6 +63,7 @@ def _add(options: argparse.Namespace) -> int:
     from django.db import transaction
 
     from mcphub.features.skills.contents import SkillRefused
+    from mcphub.features.skills.findings import findings
     from mcphub.features.skills.models import Skill
 
     try:
@@ -94,6 +95,8 @@ def _add(options: argparse.Namespace) -> int:
             row.toolsets.set(_named("tools_catalog.McpToolset", "slug", options.toolset))
     for path in given.left_out:
         print(f"{rows.plain(path)} is left out.", file=sys.stderr)
+    for path, found in findings(row.current()).items():
+        print(f"Look closely at {rows.plain(path)}: {found}.", file=sys.stderr)
     is_same = not is_new and row.version == before
     done = "is added" if is_new else f"has no new file, and stays version {before}" if is_same else _versions(row)
     return rows.tell(KIND, [row], [True], options, done=done, before="")
@@ -147,7 +150,10 @@ def _rows() -> QuerySet[Any]:
 
 
 def _told(row: Skill) -> Mapping[str, Any]:
-    files = row.current().files.order_by("path").values_list("path", "content_id", "size")
+    from mcphub.features.skills.findings import findings
+
+    version = row.current()
+    files = version.files.order_by("path").values_list("path", "content_id", "size")
     return {
         "path": row.path,
         "uri": row.uri,
@@ -161,6 +167,7 @@ def _told(row: Skill) -> Mapping[str, Any]:
         "as_prompt": row.as_prompt,
         "frontmatter": row.frontmatter,
         "files": [{"path": path, "digest": digest, "size": size} for path, digest, size in files],
+        "warnings": findings(version),
         "updated_at": row.updated_at.isoformat(),
     }
 
