@@ -11,6 +11,7 @@ import pytest
 
 from tests.host_project import HostProject
 from tests.servers import ROOT
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.rig
 
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.rig
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProject]:
     made = HostProject(tmp_path_factory.mktemp("host") / "project")
+    made.environment["MCPHUB_LEDGER_TIMEOUT_SECONDS"] = "20"  # no call is refused because the machine is busy
     made.follow()
     with made.served():
         yield made
@@ -25,6 +27,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProject]:
 
 def test_a_function_of_the_project_answers_a_client(project: HostProject) -> None:
     assert project.call("count_people")["structuredContent"] == {"result": 1}
+
+
+def test_a_model_of_the_project_answers_with_the_rights_of_the_person(project: HostProject) -> None:
+    found = project.call("user_list", search="ann")["structuredContent"]
+    assert [(row["username"], row["is_active"]) for row in found["results"]] == [("ann", True)]
 
 
 def test_the_call_is_on_record_in_the_name_of_its_person(project: HostProject) -> None:
@@ -44,7 +51,7 @@ def test_a_call_without_a_key_is_refused(project: HostProject) -> None:
 
 
 def test_pages_of_the_project_stay_where_they_were(project: HostProject) -> None:
-    found = httpx2.get(project.url.removesuffix("/hub") + "/admin/login/", timeout=60)
+    found = httpx2.get(project.url.removesuffix("/hub") + "/admin/login/", timeout=PATIENCE_SECONDS)
     assert found.status_code == 200
     assert "Django administration" in found.text
     assert "content-security-policy" not in found.headers
@@ -52,7 +59,8 @@ def test_pages_of_the_project_stay_where_they_were(project: HostProject) -> None
 
 def test_the_stock_admin_shows_calls_and_lets_nobody_edit_them(project: HostProject) -> None:
     project.call("count_people")
-    with httpx2.Client(base_url=project.url.removesuffix("/hub"), timeout=60, follow_redirects=True) as browser:
+    site = project.url.removesuffix("/hub")
+    with httpx2.Client(base_url=site, timeout=PATIENCE_SECONDS, follow_redirects=True) as browser:
         browser.get("/admin/login/")
         sent = {"username": "ann", "password": "a-long-password", "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
         browser.post("/admin/login/", data=sent)
@@ -64,8 +72,8 @@ def test_the_stock_admin_shows_calls_and_lets_nobody_edit_them(project: HostProj
 
 
 def test_it_takes_ten_lines_of_the_project(project: HostProject) -> None:
-    lines_of_the_tool = 5
-    assert project.lines - lines_of_the_tool <= 10
+    lines_of_the_tools = 7
+    assert project.lines - lines_of_the_tools <= 10
 
 
 def test_django_own_commands_are_those_of_django(project: HostProject) -> None:

@@ -1,0 +1,163 @@
+"""The arguments of a viewset's action as JSON Schema, by drf-spectacular."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import re_path
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import EndpointEnumerator, SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import normalize_result_object
+
+from sessions_app.protocol.json import Json
+from tools_catalog.backends.signatures import ToolDefinitionError
+
+_COMPONENTS = "#/components/schemas/"
+_BODY = "data"
+_DATA = frozenset({"enum", "default", "const", "properties", "required"})
+"""Members of a schema that hold no schema, or are read by themselves."""
+_UNUSED = frozenset({"readOnly", "writeOnly", "example", "externalDocs", "xml", "discriminator"})
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One action as a tool."""
+
+    arguments: dict[str, Json]
+    """The schema."""
+    description: str
+    row: str
+    """The argument that names the row; empty: none does."""
+    query: frozenset[str]
+    """Arguments that go into the query."""
+    has_body: bool
+    body_member: str
+    """The argument that is the whole body; empty: the arguments that are left are its members."""
+
+
+def operation_of(viewset: Any, action: str, method: str, lookup: str, options: Mapping[str, Any]) -> Operation:
+    """Return an action of a viewset, as DRF serves it by `method`; raise ToolDefinitionError."""
+    operation, components = _described(viewset, action, method, lookup, options)
+    parameters = operation.get("parameters", [])
+    schema: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+    required = []
+    for each in parameters:
+        if each["in"] not in ("path", "query"):
+            continue
+        words = {"description": each["description"]} if each.get("description") else {}
+        schema["properties"][each["name"]] = {**_input(each["schema"]), **words}
+        if each.get("required"):
+            required.append(each["name"])
+    row = next((each["name"] for each in parameters if each["in"] == "path"), "")
+    body, member = _body(operation, components), ""
+    if body is not None:
+        members = body.get("properties")
+        if members is None or members.keys() & schema["properties"].keys():
+            member = _BODY
+            schema["properties"][_BODY] = body
+            required.append(_BODY)
+        else:
+            schema["properties"] |= members
+            required += body.get("required", [])
+    schema |= {"required": required} if required else {}
+    if definitions := _reachable(schema, components):
+        schema["$defs"] = definitions
+    return Operation(
+        arguments=schema,
+        description=" ".join(str(operation.get("summary") or operation.get("description") or "").split()),
+        row=row,
+        query=frozenset(each["name"] for each in parameters if each["in"] == "query"),
+        has_body=body is not None,
+        body_member=member,
+    )
+
+
+def _described(
+    viewset: Any, action: str, method: str, lookup: str, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the operation of OpenAPI, and the schemas that it refers to."""
+    own = viewset.schema if isinstance(viewset.schema, AutoSchema) else AutoSchema()
+    described: Any = type(
+        viewset.__name__, (viewset,), {"schema": own, "versioning_class": None, "__doc__": viewset.__doc__}
+    )
+    view = described.as_view({method: action}, **options)
+    # As routers of DRF write it, so that the type of the argument is that of the model's field.
+    route = re_path(f"^rows/(?P<{lookup}>[^/.]+)/$" if lookup else "^rows/$", view)
+    plain: Any = normalize_result_object  # drf-spectacular has few types
+    generator: Any = _Generator
+    with GENERATOR_STATS.silence():
+        made = generator(patterns=[route])
+        paths, components = plain(made.parse(None, True)), plain(made.registry.build({}))
+    found = [operation for operations in paths.values() for operation in operations.values()]
+    if len(found) != 1:
+        raise ToolDefinitionError(f"{viewset.__qualname__}.{action} cannot be described: its schema leaves it out.")
+    return found[0], components.get("schemas", {})
+
+
+class _Endpoints(EndpointEnumerator):
+    def get_api_endpoints(self, patterns: Any = None, prefix: str = "") -> Any:
+        """Return them without the hooks of the host's SPECTACULAR_SETTINGS, which may leave some out."""
+        return self._get_api_endpoints(patterns, prefix)  # type: ignore[no-untyped-call]
+
+
+class _Generator(SchemaGenerator):
+    endpoint_inspector_cls = _Endpoints
+
+
+def _body(operation: dict[str, Any], components: dict[str, Any]) -> dict[str, Any] | None:
+    contents = operation.get("requestBody", {}).get("content", {})
+    media = contents.get("application/json")
+    if media is None:
+        return None
+    schema = media["schema"]
+    while isinstance(schema.get("$ref"), str):
+        schema = components[schema["$ref"].removeprefix(_COMPONENTS)]
+    found: dict[str, Any] = _input(schema)
+    return found
+
+
+def _reachable(schema: Any, components: dict[str, Any]) -> dict[str, Any]:
+    """Return the definitions that a schema refers to, and those that they do."""
+    found: dict[str, Any] = {}
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            name = str(value.get("$ref", "")).removeprefix("#/$defs/")
+            if name in components and name not in found:
+                found[name] = _input(components[name])
+                waiting.append(found[name])
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return found
+
+
+def _input(schema: Any) -> Any:
+    """Return a schema of OpenAPI 3.0 or 3.1 as JSON Schema of what is sent: without members that are read only."""
+    if isinstance(schema, list):
+        return [_input(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: value if key in _DATA else _input(value) for key, value in schema.items() if key not in _UNUSED}
+    if isinstance(made.get("$ref"), str):
+        made["$ref"] = made["$ref"].replace(_COMPONENTS, "#/$defs/")
+    if isinstance(schema.get("properties"), dict):
+        shown = {name: each for name, each in schema["properties"].items() if not each.get("readOnly")}
+        made["properties"] = {name: _input(each) for name, each in shown.items()}
+        made["required"] = [name for name in schema.get("required", []) if name in shown]
+        if not made["required"]:
+            del made["required"]
+    for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if made.get(bound) is True:
+            made[bound] = made.pop(limit)
+        elif made.get(bound) is False:
+            del made[bound]
+    return _nullable(made) if made.pop("nullable", False) else made
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(schema.get("type"), str) and "enum" not in schema:
+        return {**schema, "type": [schema["type"], "null"]}
+    return {"anyOf": [schema, {"type": "null"}]}

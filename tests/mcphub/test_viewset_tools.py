@@ -1,0 +1,264 @@
+"""Viewsets of DRF and models as tools: their permissions, serializers, filters and bounds decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.db import connection
+from django.http import HttpResponse
+from django.test import override_settings
+from django_filters.rest_framework import DjangoFilterBackend  # type: ignore[import-untyped]
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import Throttled
+from rest_framework.pagination import LimitOffsetPagination
+from rest_framework.permissions import DjangoModelPermissions, IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle
+
+from mcphub.embedding.viewsets import register_model, register_viewset
+from mcphub.testing import Client
+from sessions_app.models import ApiKey
+from tools_catalog.backends import python
+from tools_catalog.backends.signatures import ToolDefinitionError
+
+pytestmark = pytest.mark.django_db
+
+
+class GroupSerializer(serializers.ModelSerializer[Group]):
+    members = serializers.SerializerMethodField()
+    motto = serializers.CharField(allow_null=True, required=False, write_only=True)
+
+    class Meta:
+        model = Group
+        fields: ClassVar = ["id", "name", "members", "motto"]
+
+    def get_members(self, group: Group) -> int:
+        return group.user_set.count()
+
+    def create(self, given: dict[str, Any]) -> Group:
+        given.pop("motto", None)
+        return Group.objects.create(**given)
+
+
+class GroupViewSet(viewsets.ModelViewSet[Group]):
+    """Groups of the shop."""
+
+    queryset = Group.objects.filter(name__startswith="g").order_by("name")
+    serializer_class = GroupSerializer
+    permission_classes = (DjangoModelPermissions,)
+    pagination_class = LimitOffsetPagination
+    filter_backends = (DjangoFilterBackend,)
+    filterset_fields = ("name",)
+
+    @extend_schema(summary="Rename the group to its name in capitals.", request=None)
+    @action(detail=True, methods=["post"], permission_classes=[IsAuthenticated])
+    def shout(self, request: Request, pk: str) -> Response:
+        group = self.get_object()
+        group.name = group.name.upper()
+        group.save()
+        return Response({"name": group.name, "by": request.user.get_username()})
+
+    @action(detail=False, methods=["get"])
+    def report(self, request: Request) -> HttpResponse:
+        """Return the report as a text."""
+        return HttpResponse("all is well", content_type="text/plain")
+
+
+class Own(viewsets.ReadOnlyModelViewSet[User]):
+    """People see themselves."""
+
+    queryset = User.objects.none()
+    pagination_class = None
+    filter_backends = ()
+    serializer_class = type(
+        "OwnSerializer",
+        (serializers.ModelSerializer,),
+        {"Meta": type("Meta", (), {"model": User, "fields": ["id", "username"]})},
+    )
+    permission_classes = (IsAuthenticated,)
+
+    def get_queryset(self) -> Any:
+        return User.objects.filter(username=self.request.user.get_username())
+
+
+class Busy(BaseThrottle):
+    def allow_request(self, request: Request, view: Any) -> bool:
+        raise Throttled(wait=7)
+
+
+class Slow(Own):
+    throttle_classes = (Busy,)
+
+
+@pytest.fixture(autouse=True)
+def registry() -> Iterator[None]:
+    before = dict(python.registry)
+    yield
+    python.registry.clear()
+    python.registry.update(before)
+
+
+@pytest.fixture
+def ann() -> User:
+    return User.objects.create_user("ann")
+
+
+@pytest.fixture
+def clerk() -> User:
+    made = User.objects.create_user("clerk")
+    names = [f"{verb}_group" for verb in ("view", "add", "change", "delete")]
+    made.user_permissions.set(Permission.objects.filter(codename__in=names))
+    return made
+
+
+def definitions(client: Client) -> dict[str, Any]:
+    return {str(tool["name"]): tool for tool in client.tools()}
+
+
+def test_a_viewset_is_read_only_unless_its_writes_are_named(ann: User) -> None:
+    register_viewset(GroupViewSet)
+    tools = definitions(Client(ann))
+    assert {name for name in tools if name.startswith("group_")} == {"group_list", "group_retrieve"}
+    assert tools["group_list"]["annotations"]["readOnlyHint"] is True
+    assert tools["group_list"]["description"] == "List groups. Groups of the shop."
+
+
+def test_arguments_come_from_paths_queries_and_serializers(ann: User) -> None:
+    register_viewset(GroupViewSet, actions=["list", "create", "partial_update", "destroy", "shout"])
+    tools = definitions(Client(ann))
+    assert {"limit", "offset"} <= tools["group_list"]["inputSchema"]["properties"].keys()
+    create = tools["group_create"]["inputSchema"]
+    assert create["properties"].keys() == {"name", "motto"}
+    assert create["required"] == ["name"]
+    assert create["properties"]["motto"]["type"] == ["string", "null"]
+    assert create["properties"]["name"]["maxLength"] == 150
+    assert tools["group_partial_update"]["inputSchema"]["required"] == ["id"]
+    assert tools["group_destroy"]["annotations"]["destructiveHint"] is True
+    assert tools["group_create"]["annotations"]["destructiveHint"] is False
+    assert tools["group_shout"]["description"] == "Rename the group to its name in capitals."
+    assert tools["group_shout"]["inputSchema"]["properties"].keys() == {"id"}
+
+
+def test_a_person_reads_and_writes_as_over_http(clerk: User) -> None:
+    register_viewset(
+        GroupViewSet, actions=["list", "retrieve", "create", "update", "partial_update", "destroy", "shout"]
+    )
+    client = Client(clerk)
+    made = client.call("group_create", name="g blue", motto=None).data
+    assert made == {"id": made["id"], "name": "g blue", "members": 0}
+    assert client.call("group_retrieve", id=made["id"]).data == made
+    assert client.call("group_partial_update", id=made["id"], name="g green").data["name"] == "g green"
+    assert [row["name"] for row in client.call("group_list").data["results"]] == ["g green"]
+    assert client.call("group_shout", id=made["id"]).data == {"name": "G GREEN", "by": "clerk"}
+    assert client.call("group_destroy", id=made["id"]).text == "Done."
+    assert client.call("group_list").data["results"] == []
+
+
+def test_who_may_not_is_refused_and_recorded(ann: User) -> None:
+    register_viewset(GroupViewSet, actions=["create"])
+    refused = Client(ann).call("group_create", name="g blue")
+    assert refused.text == "You do not have permission to perform this action."
+    assert (refused.record.status, refused.record.principal) == ("error", f"user:{ann.pk}")
+    assert not Group.objects.filter(name="g blue").exists()
+
+
+def test_a_key_acts_as_its_owner_or_as_nobody(ann: User) -> None:
+    register_viewset(Own, name="me")
+    owned, _ = ApiKey.issue("laptop", owner=ann, scopes=["tools:call"])
+    bare, _ = ApiKey.issue("robot", scopes=["tools:call"])
+    assert [row["username"] for row in Client(key=owned).call("me_list").data["results"]] == ["ann"]
+    assert Client(key=bare).call("me_list").text == "Authentication credentials were not provided."
+
+
+def test_a_queryset_hides_the_rows_of_others(ann: User, clerk: User) -> None:
+    register_viewset(Own, name="me")
+    assert Client(ann).call("me_retrieve", id=ann.pk).data["username"] == "ann"
+    assert "No User matches" in Client(ann).call("me_retrieve", id=clerk.pk).text
+
+
+def test_values_that_a_serializer_refuses_name_their_members(clerk: User) -> None:
+    register_viewset(GroupViewSet, actions=["create"])
+    Group.objects.create(name="g blue")
+    refused = Client(clerk).call("group_create", name="g blue")
+    assert refused.error_code == "invalid_arguments"
+    assert refused.text.endswith("name: group with this name already exists.")
+
+
+def test_lists_are_bounded(clerk: User) -> None:
+    Group.objects.bulk_create(Group(name=f"g {number:03}") for number in range(230))
+    register_viewset(GroupViewSet)
+    assert len(Client(clerk).call("group_list").data["results"]) == 50
+    whole = Client(clerk).call("group_list", limit=10_000, offset=20).data
+    assert (whole["count"], len(whole["results"]), whole["results"][0]["name"]) == (230, 200, "g 020")
+
+
+def test_throttles_hold(ann: User) -> None:
+    register_viewset(Slow, name="slow")
+    assert "Expected available in 7 seconds" in Client(ann).call("slow_list").text
+
+
+def test_a_text_is_returned_as_it_is(clerk: User) -> None:
+    register_viewset(GroupViewSet, actions=["report"])
+    assert Client(clerk).call("group_report").text == "all is well"
+
+
+def test_a_failed_write_leaves_nothing_where_requests_are_atomic(clerk: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Breaking(GroupViewSet):
+        def perform_create(self, serializer: Any) -> None:
+            serializer.save()
+            raise Throttled
+
+    register_viewset(Breaking, actions=["create"], name="breaking")
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    assert Client(clerk).call("breaking_create", name="g blue").is_error
+    assert not Group.objects.filter(name="g blue").exists()
+
+
+def test_a_model_is_read_with_its_permission_and_named_fields(ann: User, clerk: User) -> None:
+    register_model(Group, read=["name"], filters=["name"], search=["name"], name="team")
+    Group.objects.create(name="g blue")
+    Group.objects.create(name="g green")
+    assert {name for name in definitions(Client(clerk)) if name.startswith("team_")} == {"team_list", "team_retrieve"}
+    assert [row["name"] for row in Client(clerk).call("team_list", search="ree").data["results"]] == ["g green"]
+    found = Client(clerk).call("team_list", name="g blue").data["results"]
+    assert [row.keys() for row in found] == [{"id", "name"}]
+    assert Client(ann).call("team_list").is_error
+
+
+def test_a_model_is_written_where_fields_are_named(clerk: User) -> None:
+    register_model(Group, read=["name"], write=["name"], name="team")
+    made = Client(clerk).call("team_create", name="g blue").data
+    assert Client(clerk).call("team_partial_update", id=made["id"], name="red").data == {
+        "id": made["id"],
+        "name": "red",
+    }
+    assert "team_destroy" not in definitions(Client(clerk))
+
+
+@pytest.mark.parametrize(
+    ("register", "words"),
+    [
+        (lambda: register_viewset(GroupViewSet, actions=["fly"]), "has no action fly. Its actions: create, destroy"),
+        (lambda: register_viewset(dict), "needs a class of a viewset"),
+        (lambda: register_viewset(viewsets.ViewSet), "neither list nor retrieve"),
+        (lambda: register_model(Group, read=[]), "name the fields that callers may read"),
+        (lambda: register_model(Group, read=["nam"]), "it has no field nam. Its fields: "),
+        (lambda: register_model(Group, read=["name"], search=["^title"]), "it has no field title"),
+    ],
+)
+def test_what_cannot_be_registered_is_refused_with_what_there_is(register: Any, words: str) -> None:
+    with pytest.raises(ToolDefinitionError, match=words):
+        register()
+
+
+@override_settings(MCPHUB_PUBLIC_URL="https://shop.example/hub", ALLOWED_HOSTS=["shop.example"])
+def test_addresses_in_results_are_those_of_the_host(clerk: User) -> None:
+    Group.objects.bulk_create(Group(name=f"g {number}") for number in range(3))
+    register_viewset(GroupViewSet)
+    assert Client(clerk).call("group_list", limit=1).data["next"].startswith("https://shop.example")
