@@ -23,7 +23,7 @@ _UNUSED = frozenset({"readOnly", "writeOnly", "example", "externalDocs", "xml", 
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ViewOperation:
     """One action as a tool."""
 
     arguments: dict[str, Json]
@@ -38,7 +38,7 @@ class Operation:
     """The argument that is the whole body; empty: the arguments that are left are its members."""
 
 
-def operation_of(viewset: Any, action: str, method: str, lookup: str, options: Mapping[str, Any]) -> Operation:
+def operation_of(viewset: Any, action: str, method: str, lookup: str, options: Mapping[str, Any]) -> ViewOperation:
     """Return an action of a viewset, as DRF serves it by `method`; raise ToolDefinitionError."""
     operation, components = _described(viewset, action, method, lookup, options)
     parameters = operation.get("parameters", [])
@@ -65,7 +65,7 @@ def operation_of(viewset: Any, action: str, method: str, lookup: str, options: M
     schema |= {"required": required} if required else {}
     if definitions := _reachable(schema, components):
         schema["$defs"] = definitions
-    return Operation(
+    return ViewOperation(
         arguments=schema,
         description=" ".join(str(operation.get("summary") or operation.get("description") or "").split()),
         row=row,

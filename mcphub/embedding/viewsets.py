@@ -1,29 +1,18 @@
 """Viewsets of Django REST framework and models as tools, in process. Call these functions in a `tools.py`.
 
 A call of such a tool is a request to the viewset by the caller's person: its permissions, throttles, querysets,
-serializers, filters and pagination decide as they do over HTTP. Middleware does not run. docs/integrate/viewsets.md has
-what users need.
+serializers, filters and pagination decide as they do over HTTP. Middleware does not run. Documented in
+docs/integrate/embedding.md.
 """
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
 
-from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied
-from django.core.handlers.base import BaseHandler
-from django.core.handlers.wsgi import WSGIRequest
 from django.db import models
-from django.http import Http404, HttpResponseBase
 from django_filters.rest_framework import DjangoFilterBackend  # type: ignore[import-untyped]
-from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import APIException
 from rest_framework.filters import SearchFilter
 from rest_framework.generics import GenericAPIView
 from rest_framework.pagination import LimitOffsetPagination, PageNumberPagination
@@ -31,14 +20,11 @@ from rest_framework.parsers import JSONParser
 from rest_framework.permissions import DjangoModelPermissions
 from rest_framework.renderers import JSONRenderer
 from rest_framework.serializers import ModelSerializer
-from rest_framework.views import exception_handler
 from rest_framework.viewsets import ModelViewSet, ViewSetMixin
 
-from mcphub.embedding.view_schemas import Operation, operation_of
-from sessions_app.protocol import json
-from sessions_app.protocol.errors import ArgumentsInvalid
-from sessions_app.protocol.json import Json
-from tools_catalog.backends.python import ToolError, tool
+from mcphub.embedding.view_calls import ByCaller, ViewCall, handling
+from mcphub.embedding.view_schemas import operation_of
+from tools_catalog.backends.python import tool
 from tools_catalog.backends.signatures import ToolDefinitionError
 from tools_catalog.backends.threads import SyncContext
 
@@ -55,14 +41,13 @@ _METHODS: Final = {
     "destroy": "delete",
 }
 _OF_ONE: Final = frozenset({"retrieve", "update", "partial_update", "destroy"})
-_LONGEST_REASON: Final = 2000
 
 
 def register_viewset(viewset: type, *, actions: Iterable[str] = (), name: str = "") -> None:
     """Register actions of a DRF viewset as tools: `<name>_<action>`, such as `order_list`.
 
     `actions` are those of the viewset, extra ones included; without any, `list` and `retrieve`. `name` defaults to that
-    of the queryset's model. Raises ToolDefinitionError for an action that the viewset has not, or cannot be described.
+    of the queryset's model. Raises ToolDefinitionError for an action that is unknown or cannot be described.
     """
     if not (isinstance(viewset, type) and issubclass(viewset, ViewSetMixin)):
         raise ToolDefinitionError(f"register_viewset needs a class of a viewset, not {viewset!r}.")
@@ -124,7 +109,8 @@ def register_model(
 class _ModelPermissions(DjangoModelPermissions):
     """Django's permissions of the model, the one to view it included."""
 
-    perms_map: ClassVar = {**DjangoModelPermissions.perms_map, "GET": ["%(app_label)s.view_%(model_name)s"]}
+    def __init__(self) -> None:
+        self.perms_map = {**self.perms_map, "GET": ["%(app_label)s.view_%(model_name)s"]}
 
 
 class _Pages(LimitOffsetPagination):
@@ -132,45 +118,12 @@ class _Pages(LimitOffsetPagination):
     max_limit = MOST_ROWS
 
 
-class _ByCaller(BaseAuthentication):
-    """The person of the call, in place of what the viewset authenticates requests with."""
-
-    def authenticate(self, request: Any) -> tuple[Any, None] | None:
-        person = request._request.hub_person
-        return None if person is None else (person, None)
-
-
-@dataclass(frozen=True, slots=True)
-class _ViewCall:
-    """What calls one action."""
-
-    view: Any
-    method: str
-    lookup: str
-    operation: Operation
-
-    def __call__(self, hub_call: SyncContext, /, arguments: dict[str, Any]) -> Json:
-        taken, operation = dict(arguments), self.operation
-        kwargs = {self.lookup: str(taken.pop(operation.row))} if operation.row else {}
-        query = {name: _in_query(taken.pop(name)) for name in operation.query if taken.get(name) is not None}
-        for name in operation.query:
-            taken.pop(name, None)
-        body = taken.get(operation.body_member) if operation.body_member else taken
-        request = _request(self.method, query, body if operation.has_body else None)
-        request.hub_person = _person(hub_call)
-        response = BaseHandler().make_view_atomic(self.view)(request, **kwargs)
-        try:
-            return _result(response)
-        finally:
-            response.close()
-
-
 def _register(viewset: Any, action: str, method: str, name: str) -> None:
     extra = _extra(viewset).get(action)
     is_of_one = action in _OF_ONE if extra is None else bool(extra.detail)
     options: dict[str, Any] = {**({} if extra is None else extra.kwargs), "detail": is_of_one}
     options |= {
-        "authentication_classes": [_ByCaller],
+        "authentication_classes": [ByCaller],
         "renderer_classes": [JSONRenderer],
         "parser_classes": [JSONParser],
     }
@@ -180,8 +133,8 @@ def _register(viewset: Any, action: str, method: str, name: str) -> None:
     lookup = str(named) if is_of_one else ""
     operation = operation_of(viewset, action, method, lookup, options)
     made = f"{viewset.__qualname__}.{action}" + (f".{method}" if len(_methods(viewset, action)) > 1 else "")
-    served: Any = type(viewset.__name__, (viewset,), {"get_exception_handler": _handling})
-    call = _ViewCall(served.as_view({method: action}, **options), method, lookup, operation)
+    served: Any = type(viewset.__name__, (viewset,), {"get_exception_handler": handling})
+    call = ViewCall(served.as_view({method: action}, **options), method, lookup, operation)
 
     def run(hub_call: SyncContext, **arguments: Any) -> Any:
         return call(hub_call, arguments)
@@ -196,16 +149,6 @@ def _register(viewset: Any, action: str, method: str, name: str) -> None:
         idempotent=method in ("get", "put", "delete"),
         open_world=False,
     )(run)
-
-
-def _handling(view: Any) -> Any:
-    """Return what makes responses of exceptions: DRF's for its own, whose shape is known here, else the host's."""
-
-    def handler(error: Exception, context: Any) -> Any:
-        is_known = isinstance(error, (APIException, Http404, PermissionDenied))
-        return (exception_handler if is_known else view.settings.EXCEPTION_HANDLER)(error, context)
-
-    return handler
 
 
 def _extra(viewset: Any) -> dict[str, Any]:
@@ -226,7 +169,7 @@ def _name_of(viewset: Any) -> str:
 
 
 def _sentence(viewset: Any, action: str, extra: Any, described: str) -> str:
-    """Return what the tool does: of a standard action that first, then what its author wrote."""
+    """Return the description: a sentence for a standard action, and the author's words."""
     queryset = getattr(viewset, "queryset", None)
     one, many = ("row", "rows")
     if queryset is not None:
@@ -271,66 +214,3 @@ def _check_fields(model: type[models.Model], shown: list[str], written: list[str
             raise ToolDefinitionError(
                 f"register_model({model.__name__}): it has no field {field}. Its fields: {', '.join(sorted(known))}."
             )
-
-
-def _person(call: SyncContext) -> Any:
-    """Return the person of a call; None for a key without an owner and for nobody, whom DRF takes for anonymous."""
-    kind, _, key = call.caller_principal.partition(":")
-    return get_user_model()._default_manager.filter(pk=key, is_active=True).first() if kind == "user" else None
-
-
-def _in_query(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return [_in_query(each) for each in value] if isinstance(value, list) else value
-
-
-def _request(method: str, query: Mapping[str, Any], body: Any) -> Any:
-    """Return the request that the viewset gets, at the host's public address."""
-    address = urlsplit(settings.MCPHUB_PUBLIC_URL or "http://127.0.0.1:8000")
-    raw = b"" if body is None else json.dumps(body)
-    environ = {
-        "REQUEST_METHOD": method.upper(),
-        "PATH_INFO": "/",
-        "QUERY_STRING": urlencode(query, doseq=True),
-        "SERVER_NAME": address.hostname or "127.0.0.1",
-        "SERVER_PORT": str(address.port or (443 if address.scheme == "https" else 80)),
-        "REMOTE_ADDR": "127.0.0.1",
-        "HTTP_ACCEPT": "application/json",
-        "CONTENT_LENGTH": str(len(raw)),
-        "wsgi.input": io.BytesIO(raw),
-        "wsgi.url_scheme": address.scheme,
-    }
-    if body is not None:
-        environ["CONTENT_TYPE"] = "application/json"
-    return WSGIRequest(environ)
-
-
-def _result(response: HttpResponseBase) -> Json:
-    """Return the data of a response; raise its refusal."""
-    if getattr(response, "is_rendered", True) is False:
-        response.render()  # type: ignore[attr-defined]
-    if response.streaming:
-        raise ToolError("This action returns a file, which a tool cannot. Ask whoever wrote the tool for another one.")
-    raw: bytes = response.content  # type: ignore[attr-defined]
-    is_json = "json" in response.get("Content-Type", "")
-    data: Json = json.loads(raw) if is_json and raw else raw.decode("utf-8", "replace") or "Done."
-    if response.status_code < 400:
-        return data
-    reason = "; ".join(_reasons(data))[:_LONGEST_REASON]
-    if response.status_code == 400:
-        raise ArgumentsInvalid(reason)
-    raise ToolError(reason)
-
-
-def _reasons(data: Json, at: str = "") -> list[str]:
-    """Return the sentences of an error of DRF, each behind the member that it is about."""
-    if isinstance(data, dict):
-        return [
-            each
-            for name, value in data.items()
-            for each in _reasons(value, at if name in ("detail", "non_field_errors") else f"{at}.{name}".lstrip("."))
-        ]
-    if isinstance(data, list):
-        return [each for value in data for each in _reasons(value, at)]
-    return [f"{at}: {data}" if at else str(data)]
