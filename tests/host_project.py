@@ -35,6 +35,7 @@ class HostProject:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "MCPHUB_PUBLIC_URL": self.url,
+            "MCPHUB_LEDGER_TIMEOUT_SECONDS": "20",  # as for each hub of tests
             "DJANGO_SUPERUSER_PASSWORD": "a-long-password",
         }
         self.lines = 0

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.db import transaction
 
+
+@transaction.atomic
 def make(slugs: Sequence[str]) -> dict[str, str]:
     """Make a workspace for each name, with a tool, a toolset, a prompt, a resource and a rule; give texts of keys.
 

@@ -54,6 +54,7 @@ def test_calls_are_decided_by_keyboard(page: Any) -> None:
     page.goto(f"{INBOX}?state=pending")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/change/"))  # until it is loaded: the list hears this key, too, and no page before
     page.keyboard.press("d")
     expect(page.get_by_role("heading", name="Deny these calls?")).to_be_visible()
 

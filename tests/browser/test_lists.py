@@ -65,6 +65,7 @@ def test_a_count_narrows_the_list_and_is_taken_out_again(page: Any) -> None:
     assert "q=tool:add" in page.url
     chosen = page.locator("#hub-facets a[aria-current]")
     expect(chosen).to_contain_text("add")  # the panel stays open
+    expect(chosen).to_be_visible()  # nothing hidden takes the focus
     chosen.focus()
     page.keyboard.press("Enter")
     expect(rows(page)).to_have_count(7)
@@ -160,6 +161,7 @@ def test_columns_are_chosen_and_a_view_is_saved_renamed_and_deleted(page: Any) -
     expect(heads).to_contain_text("Size")
     expect(heads).not_to_contain_text("Transport")
     summary = page.locator("summary", has_text="Save view")
+    expect(summary).to_be_visible()  # nothing hidden takes the focus
     summary.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
@@ -178,11 +180,13 @@ def test_columns_are_chosen_and_a_view_is_saved_renamed_and_deleted(page: Any) -
     page.locator("summary", has_text="Change view").click()
     page.locator("details[open] [name=name]").fill("What failed")
     page.get_by_role("button", name="Rename").click()
+    views = page.get_by_role("navigation", name="Saved views")
+    expect(views.get_by_role("link", name="What failed")).to_be_visible()  # both pages have the next control
     page.locator("summary", has_text="Change view").click()
     page.get_by_role("link", name="Delete …").click()
     expect(page.get_by_text("What failed").first).to_be_visible()
     page.get_by_role("button", name="Delete").click()
-    expect(page.get_by_role("navigation", name="Saved views")).to_have_count(0)
+    expect(views).to_have_count(0)
     page.locator("summary", has_text="Columns").click()
     page.get_by_role("button", name="Reset to default").click()
     expect(heads).to_contain_text("Transport")

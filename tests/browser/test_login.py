@@ -105,6 +105,7 @@ def test_a_person_adds_an_app_and_a_passkey_and_logs_in_with_the_passkey_alone(h
         page.get_by_role("link", name="I saved them").click()
         page.get_by_role("link", name="Add a passkey").click()
         page.get_by_label("Name").fill("My laptop")
+        page.wait_for_load_state()  # before passkeys.js the form is sent without a passkey
         page.get_by_role("button", name="Add").click()
         expect(page.get_by_text("My laptop")).to_be_visible()
 
@@ -121,6 +122,7 @@ def test_a_person_adds_an_app_and_a_passkey_and_logs_in_with_the_passkey_alone(h
             page.keyboard.press("Enter")
             expect(page.get_by_text("One more step")).to_be_visible()
             if proof == "passkey":
+                page.wait_for_load_state()
                 page.get_by_role("button", name="Use a passkey").click()
             else:
                 page.get_by_label("Code").fill(proof)

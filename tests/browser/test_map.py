@@ -44,6 +44,7 @@ def reader(request: pytest.FixtureRequest, chromium: Any, address: str, logged_i
 def stops_to(page: Any, control: Any) -> int:
     """Return how often Tab is pressed from the top of the page, by way of the link past the side bar."""
     expect(control).to_be_visible()
+    page.wait_for_load_state()  # no page hears keys before
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     for stops in range(2, MOST_STOPS + 1):

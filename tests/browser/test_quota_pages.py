@@ -95,6 +95,7 @@ def test_a_quota_is_written_with_help_and_what_is_wrong_stands_at_its_field(page
     expect(page.locator("#check-soft_limit")).to_have_text("")
     page.uncheck("[name=enabled]")
     page.click("[name=_continue]")
+    page.wait_for_url(re.compile(r"/mcpquota/\d+/change/"))  # the form had this value, too
     expect(page.locator("[name=hard_limit]")).to_have_value("10")
     page.goto(QUOTAS)
     expect(page.locator("#result_list")).to_contain_text(f"few-{way}")

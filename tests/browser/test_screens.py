@@ -67,6 +67,7 @@ class Hand:
 
     def use(self, control: Any) -> None:
         """Press a button, follow a link, switch a box."""
+        self.page.wait_for_load_state()  # scripts hear nothing before
         if self.way == "mouse":
             control.click()
             return
@@ -75,6 +76,7 @@ class Hand:
         self.page.keyboard.press("Space" if is_box else "Enter")
 
     def write(self, field: Any, words: str) -> None:
+        self.page.wait_for_load_state()
         if self.way == "mouse":
             field.click()
         else:

@@ -96,6 +96,8 @@ def test_what_a_program_does_at_its_first_start_is_seen_while_it_does_it(page: A
     page.get_by_role("button", name="Preview").click()
     page.locator("[name=readable-0]").fill(str(gate))
     page.get_by_role("button", name="Save selected").click()
+    expect(page.get_by_text("1 connection saved.")).to_be_visible()
+    page.wait_for_load_state()  # before trial.js the form is sent, and nothing is seen until the test has ended
     page.get_by_role("button", name="Test slow").click()
     expect(page.get_by_role("status").filter(has_text="Waiting for the first answer")).to_be_visible()
     expect(page.get_by_text("downloading the package")).to_be_visible()
@@ -107,6 +109,7 @@ def test_what_a_program_does_at_its_first_start_is_seen_while_it_does_it(page: A
     look(page, "servers-first-started")
     page.get_by_role("link", name="slow", exact=True).click()
     page.get_by_role("link", name="Test", exact=True).click()
+    page.wait_for_url(re.compile("/test/"))
     page.get_by_role("button", name="Test", exact=True).click()
     expect(page.get_by_text("downloading the package")).to_be_visible()
     look(page, "servers-test-runs")

@@ -78,7 +78,7 @@ def test_a_view_shows_the_result_asks_the_person_and_reaches_nothing_else(page: 
     expect(view.get_by_role("heading")).to_have_text("tock: tock")
     # A page without an origin, a host that it cannot look into, no cookies, no storage.
     expect(view.locator("#reach")).to_have_text("null SecurityError SecurityError SecurityError echo")
-    assert page.locator("iframe.hub-view").bounding_box()["height"] == 333
+    expect(page.locator("iframe.hub-view")).to_have_js_property("offsetHeight", 333)
     view.get_by_role("button", name="Again").click()
     expect(view.get_by_role("heading")).to_have_text("now: tick")
     expect(page.get_by_role("alertdialog")).to_be_hidden()

@@ -46,6 +46,7 @@ def invited(page: Any, name: str) -> str:
     page.get_by_label("Name").fill("inviter")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in", exact=True).click()
+    page.wait_for_url("/admin/login/invitation/add/")  # the page before has a field of this name, too
     page.locator("[name=username]").fill(name)
     page.locator("[name=_save]").click()
     link: str = page.locator("#hub-invitation").inner_text()

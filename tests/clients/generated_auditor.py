@@ -38,9 +38,9 @@ def operation(name: str) -> ModuleType:
 
 
 def failed_today(client: Any, models: Any) -> list[str]:
-    midnight = datetime.datetime.now(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    a_day_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)  # midnight may just have passed
     status = [models.InvocationsListStatusItem.ERROR]
-    page = operation("invocations.invocations_list").sync(client=client, status=status, started_after=midnight)
+    page = operation("invocations.invocations_list").sync(client=client, status=status, started_after=a_day_ago)
     return [each.invocation_id for each in page.results]
 
 

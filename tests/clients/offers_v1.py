@@ -10,6 +10,7 @@ from pydantic import AnyUrl
 from reach_v1 import reach
 
 WATCHED = "test://watched-resource"
+PATIENCE_SECONDS = 180  # what a busy machine may need
 
 
 async def main(target: str, transport: str) -> None:
@@ -48,7 +49,7 @@ async def main(target: str, transport: str) -> None:
             refusal = error.error.code
         await session.subscribe_resource(AnyUrl(WATCHED))
         await session.call_tool("announce", {"uri": WATCHED})
-        updated = await asyncio.wait_for(heard, 15)
+        updated = await asyncio.wait_for(heard, PATIENCE_SECONDS)
         await session.unsubscribe_resource(AnyUrl(WATCHED))
         print(
             json.dumps(

@@ -9,6 +9,7 @@ from mcp import types
 from reach_v2 import reach
 
 WATCHED = "test://watched-resource"
+PATIENCE_SECONDS = 180  # what a busy machine may need
 
 
 async def updated_in_session(client, heard):
@@ -16,7 +17,7 @@ async def updated_in_session(client, heard):
         warnings.simplefilter("ignore")  # of a revision without sessions the client would say so
         await client.subscribe_resource(WATCHED)
         await client.call_tool("announce", {"uri": WATCHED})
-        uri = await asyncio.wait_for(heard, 15)
+        uri = await asyncio.wait_for(heard, PATIENCE_SECONDS)
         await client.unsubscribe_resource(WATCHED)
     return uri
 
@@ -24,7 +25,7 @@ async def updated_in_session(client, heard):
 async def updated_without(client):
     async with client.listen(resource_subscriptions=[WATCHED], prompts_list_changed=True) as changes:
         await client.call_tool("announce", {"uri": WATCHED})
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             async for change in changes:
                 return change.uri
 

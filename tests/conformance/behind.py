@@ -84,6 +84,7 @@ def hub_before(port: int, folder: Path) -> Iterator[Hub]:
         # The suite wants it refused to clients without tasks. The hub could wait for it, so its operator has to say so.
         tool = {"name": "failing_job"}
         hub.operate(operations.change, "tools_catalog.McpToolDefinition", tool, task_support="required")
+        hub.settle()
         yield hub
 
 

@@ -17,15 +17,15 @@ import tempfile
 from pathlib import Path
 
 from tests.clients import install
-from tests.conformance.run import Scenario
+from tests.conformance.run import OF_A_SCENARIO, Scenario
 from tests.servers import ROOT
+from tests.waiting import PATIENCE_SECONDS
 
 REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 ACCOUNTS = "auth/"
 """What the names of scenarios about OAuth begin with; of 2025-03-26 there are no others."""
 EXTENSION = "extension"
 _LINE = re.compile(r"^  - (\S+) \[([^\]]+)\]", re.MULTILINE)
-_TIMEOUT_SECONDS = 120
 _SEEN_BY_OTHERS = {"http-standard-headers": "Client did not send a"}
 """What a scenario skips of a client that has no reason to send it, such as a handshake."""
 
@@ -64,12 +64,12 @@ def _run(program: str, environment: dict[str, str], name: str, revision: str, ou
     command = f"{sys.executable} -m tests.conformance.{client}"
     of_revision = [] if revision == EXTENSION else ["--spec-version", revision]
     done = subprocess.run(
-        [program, "client", "--command", command, "--scenario", name, *of_revision, "-o", str(out)],
+        [program, "client", "--command", command, "--scenario", name, *of_revision, *OF_A_SCENARIO, "-o", str(out)],
         env=environment,
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=_TIMEOUT_SECONDS,
+        timeout=2 * PATIENCE_SECONDS,
     )
     found = list(out.rglob("checks.json"))
     if len(found) != 1:

@@ -23,6 +23,7 @@ from pathlib import Path
 from tests.clients import install
 from tests.features.skills import operations as skills
 from tests.servers import FIXTURES, Hub
+from tests.waiting import PATIENCE_SECONDS
 
 RUNS: dict[str, list[str]] = {
     "required 2025-11-25": ["--requirements", "2025-11-25"],
@@ -42,7 +43,10 @@ WITHOUT_A_TEST = {"tasks-status-notifications"}
 alpha.12: the scenario's body is one skipped check). What it describes is shown by
 `tests/wire/test_tasks.py::test_a_subscription_tells_of_its_tasks`. It is complained of once the suite tests it."""
 
-_TIMEOUT_SECONDS = 300
+_TIMEOUT_SECONDS = 1200
+"""Of a run of the suite, which is some dozens of scenarios."""
+OF_A_SCENARIO = ("--timeout", str(PATIENCE_SECONDS * 1000))
+"""The suite's own bound is what an idle machine needs."""
 _UNMET = ("FAILURE", "WARNING", "SKIPPED")
 
 
@@ -103,7 +107,7 @@ def listed(folder: Path, which: list[str]) -> set[str]:
 
 def results(folder: Path, port: int, which: list[str], out: Path) -> list[Scenario]:
     """Let the suite run against a server on this machine, and read what it wrote."""
-    _suite(folder, "server", "--url", f"http://localhost:{port}/mcp", *which, "-o", str(out))
+    _suite(folder, "server", "--url", f"http://localhost:{port}/mcp", *which, *OF_A_SCENARIO, "-o", str(out))
     scenarios = []
     for file in out.glob("server-*/checks.json"):
         # The folder is called server-<scenario>-2026-01-31T12-00-00-000Z.

@@ -165,9 +165,10 @@ def test_a_person_sees_how_much_of_a_quota_is_used_and_when_it_is_released(anna:
     quota = McpQuota.objects.create(name="daily", soft_limit=8, hard_limit=10, words="Ask Ann for more.")
     for of, used in ((anna, 9), (boris, 3)):
         charge = Charge(quota.compiled(), f"user:{of.person.pk}", 0)
-        window = charge.window(time.time())
-        fields = {"unit": "calls", "begins": window.begins, "ends": window.ends}
-        QuotaCount.objects.create(key=charge.key(window), quota=quota, subject=charge.subject, used=used, **fields)
+        today = charge.window(time.time())
+        for window in (today, charge.window(today.ends)):  # at midnight the page tells of the next
+            fields = {"unit": "calls", "begins": window.begins, "ends": window.ends}
+            QuotaCount.objects.create(key=charge.key(window), quota=quota, subject=charge.subject, used=used, **fields)
     page = anna.browser.get("/me/").content.decode()
     part = page[page.index('<section id="quotas"') :].partition("</section>")[0]
     for words in ("daily", "Ask Ann for more.", "9 of 10", "Near the limit", "<time datetime="):

@@ -33,13 +33,12 @@ from tests.rigs.clients import Client, Entry, EventStream, Keyed, Remote, Sessio
 from tests.rigs.kill_nine import Audit, effects
 from tests.rigs.process import Hub
 from tests.servers import postgres_database
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire import approving
 from tests.wire.signing_in import make_person
 
 _PENDING = "Not run yet"
 _EDITED = "-edited"
-_PATIENCE_SECONDS = 180
-"""In which something must happen, with hubs that are killed meanwhile."""
 _PEOPLE = ("ann", "bob")
 _CSRF = "c" * 32
 _AGAIN = {"audit_unavailable", "server_busy", "session_not_found!"}
@@ -129,7 +128,7 @@ class Inbox:
         }
 
     async def run(self) -> None:
-        async with httpx2.AsyncClient(timeout=10) as http:
+        async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as http:
             while True:
                 with contextlib.suppress(httpx2.HTTPError):
                     await self._look(http, self._rng.choice(self._hubs))
@@ -184,7 +183,7 @@ async def _torment(hubs: list[Hub], clients: list[Waiting], inbox: Inbox, kills:
         await asyncio.to_thread(hub.start)
     for client in clients:
         client.is_draining = True
-    _, late = await asyncio.wait(tasks, timeout=_PATIENCE_SECONDS)
+    _, late = await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
     deciding.cancel()
     for task in (*late, deciding):
         task.cancel()
@@ -241,7 +240,7 @@ def check(clients: list[Waiting], audit: Audit, approvals: list[dict[str, Any]],
             elif not is_error and (text != "call number 1" or made not in done):
                 problems.append(f"{entry.name} ({entry.way}) was told {text!r}; its yes: {made}")
             elif is_error and found["error_code"] != "interrupted" and entry.name not in no:
-                problems.append(f"{entry.name} ({entry.way}) ended as {row['error_code']}: {text!r}")
+                problems.append(f"{entry.name} ({entry.way}) ended as {found['error_code']}: {text!r}")
         if entry.name in no and (entry.name in done or f"{entry.name}{_EDITED}" in done):
             problems.append(f"{entry.name} ran after a no")
     return problems

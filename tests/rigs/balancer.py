@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 
 from tests.servers import free_port
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Balancer:
@@ -25,11 +26,11 @@ class Balancer:
     def __enter__(self) -> Balancer:
         self._thread.start()
         listening = asyncio.start_server(self._pass_on, "127.0.0.1", self.port)
-        asyncio.run_coroutine_threadsafe(listening, self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(listening, self._loop).result(PATIENCE_SECONDS)
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(_end_all(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(_end_all(), self._loop).result(PATIENCE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from sessions_app.protocol import errors
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.call.context import CallInfo, ToolContextParts
 from tools_catalog.upstream.connection import Connection
 from tools_catalog.upstream.link import Approval, ConnectionEnvironment, Offer
@@ -33,7 +34,6 @@ PEER = Path(__file__).parents[1] / "upstreams" / "peers" / "chaos.py"
 ECHO = Offer("tool", "echo", Approval("", "", trusts=True))
 BE = Offer("tool", "be", Approval("", "", trusts=True))
 FOLDER = tempfile.mkdtemp(prefix="mcphub-rig-")
-_PATIENCE_SECONDS = 120
 
 
 CONTEXT = ToolContextParts(
@@ -60,7 +60,7 @@ async def cycles(count: int) -> None:
     for _ in range(count):
         upstream = connection()
         upstream.start()
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert "content" in await call(upstream)
         await upstream.stop()
 
@@ -72,7 +72,7 @@ async def kills(count: int, draw: random.Random) -> tuple[int, int]:
     well = badly = killed = 0
     while killed < count:
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await call(upstream)
                 well += 1
         except errors.HubError:
@@ -88,7 +88,7 @@ async def kills(count: int, draw: random.Random) -> tuple[int, int]:
                 killed += 1
         if hanging is not None:
             try:
-                async with asyncio.timeout(_PATIENCE_SECONDS):
+                async with asyncio.timeout(PATIENCE_SECONDS):
                     await hanging
             except errors.HubError:
                 badly += 1
@@ -108,11 +108,14 @@ def held() -> tuple[int, int]:
 
 
 async def settled(before: tuple[int, int]) -> tuple[int, int]:
-    """Return what is held once it is no more than before, or after some patience."""
-    deadline = time.monotonic() + 20
-    while (now := held()) > before and time.monotonic() < deadline:  # noqa: ASYNC110 - there is nothing to wait for
+    """Return what is held once it is no more than before and no child is left, or after some patience."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:  # there is nothing to wait for
+        now = held()
+        is_settled = now[0] <= before[0] and now[1] <= before[1] and not children()
+        if is_settled or time.monotonic() > deadline:
+            return now
         await asyncio.sleep(0.1)
-    return now
 
 
 async def run(options: argparse.Namespace) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 
 from tests.servers import free_port
+from tests.waiting import PATIENCE_SECONDS
 
 
 def binaries() -> Path | None:
@@ -87,10 +88,10 @@ class Cluster:
             )
         while True:
             try:
-                with psycopg.connect(self.address, connect_timeout=2):
+                with psycopg.connect(self.address, connect_timeout=PATIENCE_SECONDS):
                     return time.monotonic() - began
             except psycopg.OperationalError as error:
-                if self._process.poll() is not None or time.monotonic() - began > 60:
+                if self._process.poll() is not None or time.monotonic() - began > PATIENCE_SECONDS:
                     raise SystemExit(f"PostgreSQL did not start: {error}") from error
                 time.sleep(0.02)
 
@@ -107,12 +108,24 @@ class Cluster:
 
     def freeze(self) -> None:
         """SIGSTOP: connections stand, and nothing answers."""
-        for pid in self._pids():
-            os.kill(pid, signal.SIGSTOP)
+        for pid in self._stopped():
+            with contextlib.suppress(ProcessLookupError):  # its connection has ended meanwhile
+                os.kill(pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
         for pid in self._pids():
             os.kill(pid, signal.SIGCONT)
+
+    def revive(self) -> None:
+        """Wait until it accepts connections; start it where it ends itself before that."""
+        while self.runs():
+            try:
+                psycopg.connect(self.address, connect_timeout=PATIENCE_SECONDS).close()
+            except psycopg.OperationalError:
+                time.sleep(0.02)
+            else:
+                return
+        self.start()
 
     def _pids(self) -> list[int]:
         if self._process is None or self._process.poll() is not None:
@@ -120,9 +133,18 @@ class Cluster:
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         return [self._process.pid, *map(int, children)]
 
+    def _stopped(self) -> list[int]:
+        """Stop the process that begins the others, and give all: clients that connect again would add to them."""
+        if self._process is None or self._process.poll() is not None:
+            return []
+        self._process.send_signal(signal.SIGSTOP)
+        while _state(self._process.pid) not in "TZ":
+            time.sleep(0.001)
+        return self._pids()
+
     def kill(self) -> None:
         """SIGKILL to the server and to every process of its connections."""
-        pids = self._pids()
+        pids = self._stopped()
         process, self._process = self._process, None
         if process is None:
             return
@@ -139,7 +161,7 @@ class Cluster:
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGINT)
-            process.wait(60)
+            process.wait(PATIENCE_SECONDS)
 
 
 class Standby(Cluster):
@@ -155,6 +177,11 @@ class Standby(Cluster):
 
     def database(self) -> str:
         return f"postgres://hub@127.0.0.1:{self._port}/hub"
+
+
+def _state(pid: int) -> str:
+    """Return the letter of Linux for what a process does: `T` of one that is stopped, `Z` of one that has ended."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _runs(pid: int) -> bool:

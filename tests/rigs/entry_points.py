@@ -15,6 +15,7 @@ from tests.rigs.judging import Wrong, judge_frame, judge_message, judge_rest, ju
 from tests.rigs.mutating import Call, Header, Mutator
 from tests.rigs.raw import Answer, Broken, Connection
 from tests.servers import Hub, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.piped import beside
 from tests.wire.speech import META, MODERN, Speaker, hello, request
 
@@ -201,7 +202,7 @@ class Sse(EntryPoint):
             self.is_open = threading.Event()
             self.thread = threading.Thread(target=self._listen, daemon=True)
             self.thread.start()
-            assert self.is_open.wait(20), "The stream did not open."
+            assert self.is_open.wait(PATIENCE_SECONDS), "The stream did not open."
             self.speaker.post(hello("2024-11-05", "mutations", id="hello"), self.path)
             self.speaker.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, self.path)
 
@@ -228,7 +229,7 @@ class Sse(EntryPoint):
 
     def end(self, tally: Tally) -> None:
         self.speaker.post(request("ping", id="the-last"), self.path)
-        self.thread.join(60)
+        self.thread.join(PATIENCE_SECONDS)
         if self.thread.is_alive():
             tally.offences.append("the stream fell silent")
         for line in self.heard:
@@ -251,7 +252,7 @@ class Remote(EntryPoint):
             self.is_open = threading.Event()
             self.thread = threading.Thread(target=self._listen, daemon=True)
             self.thread.start()
-            assert self.is_open.wait(20), "The stream did not open."
+            assert self.is_open.wait(PATIENCE_SECONDS), "The stream did not open."
 
     def _listen(self) -> None:
         with Speaker(self.hub.url, self.speaker.key) as ear, ear.streaming("GET", None, "/mcp/events") as (answer, _):
@@ -275,7 +276,7 @@ class Remote(EntryPoint):
     def end(self, tally: Tally) -> None:
         last = {"connectionId": self.connection, "message": request("tools/list", {}, id="the-last")}
         until(lambda: self.speaker.post(last, "/mcp/messages").status_code == 202 or not self.thread.is_alive())
-        self.thread.join(60)
+        self.thread.join(PATIENCE_SECONDS)
         if self.thread.is_alive():
             tally.offences.append("the stream fell silent")
         for kind, data in self.events:

@@ -42,6 +42,7 @@ from tests.rigs.cluster import Cluster, binaries
 from tests.rigs.process import Hub
 from tests.rigs.token_holders import GOAL_SECONDS, LAST, Holder
 from tests.servers import postgres_database
+from tests.waiting import PATIENCE_SECONDS
 
 _VICTIMS: dict[str, list[set[str]]] = {
     "hub": [{"hub"}],
@@ -50,8 +51,6 @@ _VICTIMS: dict[str, list[set[str]]] = {
 }
 _UNAVAILABLE = {"audit_unavailable", "server_busy", "session_not_found!"}
 """What a client may be told by a hub that is up again, or whose database is away."""
-_SETTLE_SECONDS = 30
-"""Until every envelope has its outcome after the last start; recovery looks every 3 s."""
 
 
 def main() -> int:
@@ -226,7 +225,7 @@ class Audit:
 
     def settle(self) -> None:
         """Wait until no envelope is without its outcome; what stays open is found by `check`."""
-        until = time.monotonic() + _SETTLE_SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         query = (
             "SELECT count(*) FROM invocations_mcprequestenvelope e WHERE NOT EXISTS "
             "(SELECT 1 FROM invocations_mcptoolinvocation i WHERE i.invocation_id = e.invocation_id)"

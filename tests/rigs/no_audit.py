@@ -34,9 +34,8 @@ from tests.rigs.clients import Client, crowd
 from tests.rigs.cluster import Cluster, binaries
 from tests.rigs.kill_nine import Audit, check, effects
 from tests.rigs.process import Hub
+from tests.waiting import PATIENCE_SECONDS
 
-_RED_SECONDS = 60
-_SERVED_SECONDS = 120
 _AUDIT = "invocations_mcprequestenvelope, invocations_mcptoolinvocation"
 _REFUSALS = {"audit_unavailable", "server_busy", "session_not_found!"}
 """A session that ended is opened again, so a client tries that in its own way."""
@@ -107,6 +106,7 @@ async def _suffer(hub: Hub, name: str, fault: Fault, options: argparse.Namespace
             red_after = time.monotonic() - began
             marks = [len(client.journal) for client in clients]
             await asyncio.sleep(options.seconds)
+            lives = await _lives(hub)
             # With the call that each was in when it showed, for a refusal may take half of the time; as it stands now,
             # for what is told after the end counts elsewhere.
             during = copy.deepcopy(
@@ -131,9 +131,11 @@ async def _suffer(hub: Hub, name: str, fault: Fault, options: argparse.Namespace
     answered = sum(bool(entry.answers) for entry in during)
     told = sum(len(entry.waits) for entry in during)
     if red is None:
-        problems.append(f"/ready stayed green for {_RED_SECONDS} s")
+        problems.append(f"/ready stayed green for {PATIENCE_SECONDS} s")
     if green is None:
-        problems.append(f"/ready stayed red for {_RED_SECONDS} s after the end")
+        problems.append(f"/ready stayed red for {PATIENCE_SECONDS} s after the end")
+    if not lives:
+        problems.append("/live was not answered well while it lasted")
     if dark:
         problems.append(f"/live failed {dark} times")
     if not told:
@@ -151,7 +153,7 @@ async def _suffer(hub: Hub, name: str, fault: Fault, options: argparse.Namespace
 
 async def _served(clients: list[Client], since: list[int], when: str) -> None:
     """Wait until each client was answered a call that stands in its journal from `since` on."""
-    until = time.monotonic() + _SERVED_SECONDS
+    until = time.monotonic() + PATIENCE_SECONDS
     while waiting := [
         client
         for client, first in zip(clients, since, strict=True)
@@ -159,14 +161,14 @@ async def _served(clients: list[Client], since: list[int], when: str) -> None:
     ]:
         if time.monotonic() > until:
             told = [(client.way, client.troubles[-3:], client.journal[-1:]) for client in waiting]
-            raise SystemExit(f"Not served {when} in {_SERVED_SECONDS} s: {told}")
+            raise SystemExit(f"Not served {when} in {PATIENCE_SECONDS} s: {told}")
         await asyncio.sleep(0.02)
 
 
 async def _color(hub: Hub, *, ready: bool) -> str | None:
     """Wait until `/ready` says so; give what it says, or None where it never does."""
-    until = time.monotonic() + _RED_SECONDS
-    async with httpx2.AsyncClient(timeout=10) as http:
+    until = time.monotonic() + PATIENCE_SECONDS
+    async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as http:
         while time.monotonic() < until:
             answer = await http.get(f"{hub.url}/ready")
             if (answer.status_code == 200) == ready:
@@ -179,10 +181,19 @@ async def _color(hub: Hub, *, ready: bool) -> str | None:
     return None
 
 
+async def _lives(hub: Hub) -> bool:
+    """Return whether `/live` is green; to be asked in a fault, which ends after the answer."""
+    async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as http:
+        try:
+            return (await http.get(f"{hub.url}/live")).status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+
 async def _watch(hub: Hub, stopping: asyncio.Event) -> int:
     """Ask `/live` all the time; give how often it was not green."""
     dark = 0
-    async with httpx2.AsyncClient(timeout=10) as http:
+    async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as http:
         while not stopping.is_set():
             try:
                 dark += (await http.get(f"{hub.url}/live")).status_code != 200
@@ -248,8 +259,7 @@ def _of_postgresql(cluster: Cluster, disk: Path | None) -> dict[str, Fault]:
         assert disk is not None
         with _full(disk):
             yield
-        if not cluster.runs():  # it ends itself where it cannot write its log
-            cluster.start()
+        cluster.revive()  # it ends itself where it cannot write its log, now or in a moment
 
     faults: dict[str, Fault] = {
         "stopped": stopped,

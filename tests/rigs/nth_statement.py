@@ -35,6 +35,7 @@ from tests.features.chat.script import calls, say, script
 from tests.rigs import console
 from tests.rigs.failing import SOCKET
 from tests.servers import Hub, postgres_database, until
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker, hello
 
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
@@ -230,8 +231,10 @@ class Rig:
         self.hub = hub
         self.speaker = Speaker(hub.url, key)
         self.session = self.speaker.open_session()
-        self.rest = httpx2.Client(base_url=hub.url, headers={"authorization": f"Bearer {key}"}, timeout=60)
-        self.console = httpx2.Client(base_url=hub.url, cookies=hub.operate(console.log_in), timeout=60)
+        self.rest = httpx2.Client(
+            base_url=hub.url, headers={"authorization": f"Bearer {key}"}, timeout=PATIENCE_SECONDS
+        )
+        self.console = httpx2.Client(base_url=hub.url, cookies=hub.operate(console.log_in), timeout=PATIENCE_SECONDS)
         self._orders = socket.socket(socket.AF_UNIX)
         self._orders.connect(hub.environment[SOCKET])
         self._lines = self._orders.makefile("rw")
@@ -354,8 +357,8 @@ def _clean(rig: Rig, make: type[Act]) -> list[tuple[str, int]]:
 
 
 def _settled(act: Act, told: Told) -> str:
-    """Return what stays wrong: what was owed is written within a second, and who is gone is noticed."""
-    until = time.monotonic() + 10
+    """Return what stays wrong: what was owed is written in a moment, and who is gone is noticed."""
+    until = time.monotonic() + PATIENCE_SECONDS
     while (words := act.wrong(told)) and time.monotonic() < until:
         time.sleep(0.05)
     return words
@@ -363,7 +366,7 @@ def _settled(act: Act, told: Told) -> str:
 
 def _again(rig: Rig, make: type[Act]) -> str:
     """Do the same with nothing failing. The writer may need a moment to connect again."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE_SECONDS
     while True:
         act = make(rig)
         act.prepare()
@@ -382,7 +385,6 @@ def _hub(folder: Path, database: str) -> Iterator[tuple[Hub, str]]:
         "MCPHUB_APPS": f"{ENVIRONMENT['MCPHUB_APPS']},tests.rigs.failing",
         SOCKET: str(folder / "orders"),
         "MCPHUB_SEAL_SECONDS": "0.1",
-        "MCPHUB_LEDGER_TIMEOUT_SECONDS": "2",
     }
     if database:
         environment["MCPHUB_DATABASE_URL"] = database
@@ -411,7 +413,7 @@ def main() -> int:
             for how in ("once", "lost", "away"):
                 problems += sweep(rig, act, how)
         rig.order()
-        until(lambda: "Every row is sealed" in hub.command("audit", "verify"), 60)
+        until(lambda: "Every row is sealed" in hub.command("audit", "verify"))
         print(hub.command("audit", "verify").strip())
     for problem in problems[:60]:
         print(f"WRONG: {problem}")

@@ -58,7 +58,7 @@ class Pooler:
 
     def _answers(self) -> bool:
         try:
-            psycopg.connect(self.through("postgres://postgres@here/postgres"), connect_timeout=2).close()
+            psycopg.connect(self.through("postgres://postgres@here/postgres"), connect_timeout=30).close()
         except psycopg.OperationalError:
             return False
         return True

@@ -10,14 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
-from tests import forking
-from tests.servers import ROOT, free_port
+from tests import forking, operations
+from tests.servers import ROOT, free_port, until
+from tests.waiting import PATIENCE_SECONDS
 
 TOOLBOX = ROOT / "tests" / "toolbox" / "bundle.json"
 
@@ -43,7 +44,7 @@ class Hub:
         self.home = ROOT
         """The tree of the version that runs."""
         self.ready_seconds: list[float] = []
-        self.patience_seconds = 90.0
+        self.patience_seconds: float = PATIENCE_SECONDS
         """For a command, a look at the rows, and until the hub is ready."""
         self._workers = workers
         self._process: subprocess.Popen[str] | None = None
@@ -131,11 +132,19 @@ class Hub:
         began = time.monotonic()
         while True:
             with contextlib.suppress(httpx2.HTTPError):
-                if httpx2.get(f"{self.url}/ready", timeout=5).status_code == 200:
+                if httpx2.get(f"{self.url}/ready", timeout=30).status_code == 200:
                     return time.monotonic() - began
             if time.monotonic() - began > self.patience_seconds:
                 raise SystemExit(f"The hub was not ready again in {self.patience_seconds:.0f} s.")
             time.sleep(0.02)
+
+    def in_force(self, key: str) -> float:
+        """Return the newest change by which each worker works; -1 where one does not tell of itself."""
+        headers = {"Authorization": f"Bearer {key}"}
+        told = httpx2.get(f"{self.url}/metrics", headers=headers, timeout=PATIENCE_SECONDS)
+        assert told.status_code == 200, told.text
+        found = re.findall(r'^mcphub_change_in_force{worker="\d+"} (\S+)$', told.text, re.MULTILINE)
+        return min(map(float, found)) if len(found) == self._workers else -1.0
 
     def processes(self) -> list[int]:
         """The hub's process and those under it."""
@@ -164,7 +173,7 @@ class Hub:
     def stop(self) -> int:
         assert self._process is not None
         os.kill(self.processes()[1] if self._machine else self._process.pid, signal.SIGTERM)
-        status = self._process.wait(60)
+        status = self._process.wait(PATIENCE_SECONDS)
         assert self._process.stdout is not None
         self._process.stdout.close()
         return status
@@ -172,6 +181,15 @@ class Hub:
     def errors(self) -> list[str]:
         """Lines of the log at level error."""
         return [line for line in self.log.read_text().splitlines() if re.search(r"\[(error|critical) *\]", line)]
+
+
+def settle(hubs: Sequence[Hub], key: str) -> None:
+    """Wait until each worker of hubs over one database works by what was changed before.
+
+    The key may read metrics.
+    """
+    mark = hubs[0].operate(operations.mark)
+    until(lambda: all(hub.in_force(key) >= mark for hub in hubs))
 
 
 def _on(machine: str) -> list[str]:

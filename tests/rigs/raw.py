@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from sessions_app.protocol import sse
 from tests.rigs.mutating import Call
-
-_PATIENCE_SECONDS = 30.0
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Broken(Exception):
@@ -57,7 +56,7 @@ class Connection:
 
     def _once(self, call: Call) -> Answer:
         if self._socket is None:
-            self._socket = socket.create_connection(self._address, timeout=_PATIENCE_SECONDS)
+            self._socket = socket.create_connection(self._address, timeout=PATIENCE_SECONDS)
             self._file = self._socket.makefile("rb")
         lines = [b"%b: %b" % each for each in call.headers if each[0] != b"content-length"]
         lines.append(b"content-length: %d" % len(call.body))

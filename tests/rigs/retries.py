@@ -29,12 +29,13 @@ from typing import Any
 
 import httpx2
 
+from tests import operations
 from tests.features.chat.conftest import set_up
 from tests.features.chat.running import ScriptedProvider
 from tests.features.chat.script import calls, say, script
 from tests.rigs.clients import Client, Entry, EventStream, Keyed, Lost, Remote, Session, Stateless, Stdio
 from tests.rigs.kill_nine import Audit, effects
-from tests.rigs.process import Hub
+from tests.rigs.process import Hub, settle
 from tests.servers import postgres_database
 
 _KEY = "mcphub/idempotencyKey"
@@ -370,6 +371,7 @@ def main() -> int:
         for hub in hubs:
             hub.start()
         set_up(hubs[0], {"openai": provider})
+        settle(hubs, hubs[0].operate(operations.issue_key, "settles"))
         key = hubs[0].command("token", "create", "retries", "--scope", "tools:call", "--scope", "chat").split()[-1]
         clients = crowd(hubs, key, options.calls)
         began = time.monotonic()

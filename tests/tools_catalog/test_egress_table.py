@@ -21,6 +21,7 @@ from mcphub.features.importers import operations
 from mcphub.features.importers.documents import DocumentRefused
 from sessions_app.protocol.errors import EgressRefused, UpstreamError
 from tests.tools_catalog.addresses import CLOSED, ODD_URLS
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.egress import guard as egress
 from tools_catalog.egress.proxy import ProxyAddress
 from tools_catalog.egress.rules import EgressPolicy, parse
@@ -196,7 +197,12 @@ def test_requests_to_upstreams_go_to_none() -> None:
     async def go() -> None:
         for closed in CLOSED:
             pool = ConnectionPool(
-                EgressPolicy(), host="public.example", port=80, is_tls=False, seconds=5, resolve=Names(closed).resolve
+                EgressPolicy(),
+                host="public.example",
+                port=80,
+                is_tls=False,
+                seconds=PATIENCE_SECONDS,
+                resolve=Names(closed).resolve,
             )
             with pytest.raises(EgressRefused):
                 await pool.send(b"")
@@ -291,7 +297,7 @@ def test_calls_of_upstreams_ask_the_proxy_for_the_checked_address_too() -> None:
                 host="public.example",
                 port=80,
                 is_tls=False,
-                seconds=5,
+                seconds=PATIENCE_SECONDS,
                 resolve=Names("93.184.215.14").resolve,
                 proxy=ProxyAddress.parse(address),
             )

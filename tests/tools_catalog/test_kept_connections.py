@@ -91,7 +91,12 @@ def talk(request: pytest.FixtureRequest) -> Callable[[str, Callable[[Ask], Await
 
     async def as_upstream(url: str, use: Callable[[Ask], Awaitable[None]]) -> None:
         spec = ConnectionSpec(
-            id=1, slug="upstream", transport="streamable-http", url=url, max_response_bytes=1000, connect_seconds=5.0
+            id=1,
+            slug="upstream",
+            transport="streamable-http",
+            url=url,
+            max_response_bytes=1000,
+            connect_seconds=PATIENCE_SECONDS,
         )
         endpoint = HttpEndpoint(spec, lambda name, host: "", POLICY)
 

@@ -91,7 +91,7 @@ def test_a_child_that_dies_of_the_probe_is_probed_once_for_several_sessions(chil
 
 
 def test_a_child_that_keeps_silent_begins_all_the_same_and_is_remembered(child: Child) -> None:
-    assert child.opened(child.spec("hushes", connect_seconds=4)) == (Probed.UNANSWERED, OLD)
+    assert child.opened(child.spec("hushes", connect_seconds=8)) == (Probed.UNANSWERED, OLD)
     assert (child.started, child.remembered) == (1, ["brittle 1"])
 
 

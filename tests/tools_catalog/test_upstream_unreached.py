@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from sessions_app.protocol import errors
 from tests.servers import free_port
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.backends.http.template import Template
 from tools_catalog.upstream import probe
 from tools_catalog.upstream.client import UpstreamClient
@@ -95,10 +96,10 @@ def listening(server: Server) -> Iterator[int]:
             thread.join()
 
 
-def spec(transport: str, url: str) -> ConnectionSpec:
+def spec(transport: str, url: str, seconds: float = PATIENCE_SECONDS) -> ConnectionSpec:
     header = Template.parse("Bearer {secret:UP}", "headers")
     return ConnectionSpec(
-        id=1, slug="up", transport=transport, url=url, headers=(("Authorization", header),), connect_seconds=1.0
+        id=1, slug="up", transport=transport, url=url, headers=(("Authorization", header),), connect_seconds=seconds
     )
 
 
@@ -106,27 +107,27 @@ def secret(name: str, to: object) -> str:
     return SECRET
 
 
-async def called(url: str) -> str:
+async def called(url: str, seconds: float = PATIENCE_SECONDS) -> str:
     """Connect as for a call."""
     with pytest.raises(errors.ConnectionFailed) as caught:
         await opened(
             lambda is_unprobed: UpstreamClient(
-                spec("streamable-http", url), Scrubber(secret), "1", is_unprobed=is_unprobed
+                spec("streamable-http", url, seconds), Scrubber(secret), "1", is_unprobed=is_unprobed
             )
         )
     return str(caught.value)
 
 
-async def tried(transport: str, url: str) -> str:
-    steps = await probe.probe(spec(transport, url), secret, "1")
+async def tried(transport: str, url: str, seconds: float) -> str:
+    steps = await probe.probe(spec(transport, url, seconds), secret, "1")
     assert [(step.kind, step.is_good) for step in steps] == [("address", True), ("connect", False)]
     return steps[-1].outcome
 
 
-WAYS: dict[str, Callable[[str], Coroutine[Any, Any, str]]] = {
+WAYS: dict[str, Callable[[str, float], Coroutine[Any, Any, str]]] = {
     "a call": called,
-    "the test of Streamable HTTP": lambda url: tried("streamable-http", url),
-    "the test of HTTP+SSE": lambda url: tried("sse", url),
+    "the test of Streamable HTTP": lambda url, seconds: tried("streamable-http", url, seconds),
+    "the test of HTTP+SSE": lambda url, seconds: tried("sse", url, seconds),
 }
 TOO_LATE = ("No connection was made in time.", "The upstream did not answer within 1 s.")
 CASES = {
@@ -159,8 +160,9 @@ def serving(case: str, certified: ssl.SSLContext) -> Iterator[int]:
 def test_who_asks_is_told_why(case: str, way: str, settings: Any, certified: ssl.SSLContext, caplog: Any) -> None:
     settings.MCPHUB_EGRESS_ALLOW = ("127.0.0.1",)
     address, words = CASES[case]
+    seconds = 1.0 if words is TOO_LATE else PATIENCE_SECONDS
     with serving(case, certified) as port:
-        said = asyncio.run(WAYS[way](address.format(port)))
+        said = asyncio.run(WAYS[way](address.format(port), seconds))
     assert any(each in said for each in words), said
     assert SECRET not in said + caplog.text
 

@@ -19,6 +19,7 @@ import pytest
 
 from tests.servers import ROOT, Hub, until
 from tests.upstreams.conftest import PEERS, Operator
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker
 
 ATTACKER = PEERS / "attacker.py"
@@ -80,7 +81,11 @@ def hostile_hub(user: str) -> Iterator[Hub]:
     is_root = os.geteuid() == 0
     if user == "root" and not is_root:
         pytest.skip("Only root starts a hub as root")
-    environment = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "HOSTILE_TEST_SECRET": CANARY}
+    environment = {
+        "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
+        "MCPHUB_CALL_TIMEOUT_SECONDS": str(PATIENCE_SECONDS),
+        "HOSTILE_TEST_SECRET": CANARY,
+    }
     folder = Path(tempfile.mkdtemp(prefix="mcphub-attacked-"))
     try:
         if user == "plain" and is_root:
@@ -131,7 +136,10 @@ def attacked(hub: Hub, name: str, only: Sequence[str] = (), **profile: Any) -> d
     `only` names the attacks that are tried, where not all are.
     """
     words = {"name": name, "command": hub.python[-1], "arguments": [str(ATTACKER)], **profile}
-    Operator(hub).connect(name, transport="stdio", profile=words)
+    operator = Operator(hub)
+    operator.connect(name, transport="stdio", profile=words)
+    operator.limit(f"{name}.", PATIENCE_SECONDS)  # dozens of attacks are one call
+    hub.settle()
     owner = hub.data.stat()
     with Speaker(hub.url, hub.key) as speaker, bystanders((owner.st_uid, owner.st_gid)) as others:
         until(lambda: f"{name}.attack" in speaker.modern("tools/list").text)

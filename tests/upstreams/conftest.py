@@ -13,7 +13,7 @@ import pytest
 
 from tests import operations
 from tests.clients import install
-from tests.servers import ROOT, Hub, until
+from tests.servers import ROOT, Hub, free_port, until
 from tests.upstreams import connecting
 from tests.wire.speech import Speaker
 
@@ -58,9 +58,9 @@ class Peer:
 
     def launch(self) -> None:
         """Begin to start; several peers need no longer for that than one."""
-        again = [str(self.port)] if self.port else []
+        self.port = self.port or free_port()  # one that nobody else gets while the peer is away
         self.process = subprocess.Popen(
-            [*self.words, *again],
+            [*self.words, str(self.port)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -72,8 +72,7 @@ class Peer:
         assert self.process is not None
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("ready "), line
-        self.port = int(line.split()[1])
+        assert line == f"ready {self.port}\n", line
 
     def kill(self) -> None:
         if self.process is not None:
@@ -109,11 +108,13 @@ class Operator:
         self.connect_all({slug: words})
 
     def connect_all(self, connections: Mapping[str, Mapping[str, Any]]) -> None:
-        """Add connections, which the hub makes at the same time, and wait until the tools of all are known."""
+        """Add connections, which the hub makes at the same time, and wait until each worker knows the tools of all."""
         for slug, words in connections.items():
             named = {"slug": slug, "policy": "trust", "transport": "streamable-http", **words}
             self.hub.operate(connecting.connect, named)
         until(lambda: not self.hub.operate(connecting.unknown, list(connections)))
+        if isinstance(self.hub, Hub):  # a rig of several machines settles its hubs itself
+            self.hub.settle()
 
     def change(self, slug: str, **words: Any) -> None:
         assert self.hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": slug}, **words) == 1

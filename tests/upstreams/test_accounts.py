@@ -61,6 +61,7 @@ def shared(hub: Hub, peer: Peer, operator: Person) -> str:
     assert "is connected" in page.text
     until(lambda: hub.operate(accounts.approve_tools, "one"))
     until(lambda: "result" in call(hub, hub.key, "one_whoami"))
+    hub.settle()  # the other worker serves them, too
     return "one"
 
 
@@ -70,6 +71,7 @@ def personal(hub: Hub, peer: Peer, operator: Person, people: Any) -> str:
     hub.operate(accounts.add, "own", peer.url, "personal")
     accounts.connect(operator, "/connect/to/own/?as=all", "lister")
     until(lambda: "result" in call(hub, hub.key, "own_whoami"))
+    hub.settle()  # the other worker serves it, too
     return "own"
 
 

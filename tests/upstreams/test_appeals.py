@@ -48,7 +48,8 @@ def upstreams(operator: Operator, sdk_peers: tuple[Peer, Peer]) -> Iterator[None
 
 @pytest.fixture
 def speaker(speaker: Speaker) -> Speaker:
-    until(lambda: "ledio2.lead" in speaker.modern("tools/list").text)
+    tools = (*(f"{kind}.lead" for kind in (*OLD, *NEW)), "ledshy.connect")
+    until(lambda: all(f'"{name}"' in speaker.modern("tools/list").text for name in tools))
     return speaker
 
 

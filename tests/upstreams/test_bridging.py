@@ -45,7 +45,8 @@ def upstreams(operator: Operator, sdk_peers: tuple[Peer, Peer]) -> Iterator[None
 
 @pytest.fixture
 def speaker(speaker: Speaker) -> Speaker:
-    until(lambda: "askio2.confirm" in speaker.modern("tools/list").text)
+    tools = (*(f"{kind}.confirm" for kind in (*KINDS, "shy")), "bare.echo", "plain1.think", "plain2.think")
+    until(lambda: all(f'"{name}"' in speaker.modern("tools/list").text for name in tools))
     return speaker
 
 

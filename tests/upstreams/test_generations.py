@@ -126,7 +126,7 @@ def connected(operator: Operator, generation: Generation) -> Iterator[Any]:
 
 def through(speaker: Speaker, session: str, name: str, arguments: dict[str, Any]) -> direct.Message:
     """Return the result of a call through the hub, without what the hub adds."""
-    return direct.without_the_hubs(json.loads(speaker.call(session, name, arguments).content)["result"])
+    return direct.without_the_hubs(speaker.call(session, name, arguments).json()["result"])
 
 
 @pytest.mark.parametrize("generation", ALL, ids=lambda generation: generation.slug)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.servers import until
 from tests.upstreams.conftest import Operator, Peer
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker
 from tests.wire.toolbox import text_of
 
@@ -29,7 +30,8 @@ def connected(
         monkeypatch.setenv("CHAOS_STATE", str(tmp_path / "state.json"))
         made.append(slug)
         url = running("chaos.py", era).url
-        operator.connect(slug, url=url, refresh_seconds=refresh_seconds, policy=policy)
+        words = {"refresh_seconds": refresh_seconds, "policy": policy, "connect_seconds": PATIENCE_SECONDS}
+        operator.connect(slug, url=url, **words)
         return slug
 
     yield connect
@@ -43,8 +45,7 @@ def connected(
 )
 def test_of_a_list_without_an_end_is_served_what_came(pages: str, era: str, operator: Operator, connected: Any) -> None:
     slug = connected(f"endless-{pages}-{era}", era, policy="hold_all", pages=pages)
-    until(lambda: operator.row(slug)["status"] == "connected")
-    row = operator.row(slug)
+    row = until(lambda: (row := operator.row(slug))["status"] == "connected" and row)
     words = {"large": "has more than", "repeats": "repeat", "many": "the hub takes", "empty": "does not end"}
     assert words[pages] in row["error"]
 

@@ -61,6 +61,7 @@ def slug(hub: Hub, peer: Peer, chief: Person) -> Iterator[str]:
     hub.operate(accounts.add, name, peer.url, "personal", lists_per_person=True)
     accounts.connect(chief, f"/connect/to/{name}/?as=all", "lister")
     until(lambda: f"{name}_whoami" in listed(hub, hub.key))
+    hub.settle()  # `until` has asked one worker; whoever asks next may meet the other
     yield name
     hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": name}, enabled=False)
 
@@ -88,10 +89,12 @@ def test_each_person_sees_and_calls_what_their_own_account_is_shown(hub: Hub, sl
     assert payroll not in listed(hub, of_anna)  # nobody's account was shown it yet
     accounts.connect(anna, f"/connect/to/{slug}/", "alice")
     until(lambda: payroll in listed(hub, of_anna))
+    hub.settle()
     # Boris is not connected, so he sees all that is served; his first call asks for an account.
     assert {payroll, whoami} <= listed(hub, of_boris)
     accounts.connect(boris, f"/connect/to/{slug}/", "bob")
     until(lambda: payroll not in listed(hub, of_boris))
+    hub.settle()
     assert whoami in listed(hub, of_boris)
     for _ in range(4):
         assert text_of(hub, of_anna, payroll) == "payroll of alice"
@@ -113,6 +116,7 @@ def test_what_an_account_is_shown_later_comes_with_its_next_list(hub: Hub, slug:
     hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": slug}, refresh_seconds=0)
     accounts.control(peer.url, own={})
     until(lambda: f"{slug}_payroll" in listed(hub, of_boris))
+    hub.settle()
     assert text_of(hub, of_boris, f"{slug}_payroll") == "payroll of bob"
     accounts.control(peer.url, own={"alice": ["payroll"]})
     until(lambda: f"{slug}_payroll" not in listed(hub, of_boris))
@@ -142,6 +146,7 @@ def test_whom_another_definition_is_shown_than_was_approved_does_not_see_the_too
     accounts.connect(boris, f"/connect/to/{slug}/", "bob")
     until(lambda: len(hub.operate(shown_to, slug)) == 3)
     until(lambda: f"{slug}_whoami" not in listed(hub, of_boris))
+    hub.settle()
     assert f"{slug}_whoami" in listed(hub, of_anna)
     assert text_of(hub, of_anna, f"{slug}_whoami") == "alice"
     assert "no tool named" in text_of(hub, of_boris, f"{slug}_whoami")

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.servers import Hub, until
+from tests.servers import Hub
 from tests.upstreams import accounts
 from tests.upstreams.conftest import Peer
 from tests.wire.signing_in import Client, Person
@@ -103,7 +103,8 @@ def people(hub: Hub) -> Iterator[dict[str, tuple[Person, str]]]:
 def api(hub: Hub, origin: str, people: Any) -> str:
     """A service where each calls as himself."""
     hub.operate(add_service, "api", origin, "personal", issuer=f"{origin}", account_scopes="read")
-    until(lambda: "not connected" in str(call(hub, people["anna"][1], "api_me")))
+    hub.settle()
+    assert "not connected" in str(call(hub, people["anna"][1], "api_me"))
     return "api"
 
 
@@ -185,7 +186,8 @@ def test_a_key_of_nobody_calls_with_nobodys_account(hub: Hub, api: str) -> None:
 
 def test_one_account_serves_all_where_an_operator_connected_it(hub: Hub, origin: str, people: Any) -> None:
     hub.operate(add_service, "house", origin, "shared", issuer=f"{origin}")
-    until(lambda: "not connected" in str(call(hub, hub.key, "house_me")))
+    hub.settle()
+    assert "not connected" in str(call(hub, hub.key, "house_me"))
     assert people["anna"][0].http.get("/connect/service/house/").status_code == 404
     with Person(hub, "chief") as chief:
         hub.operate(accounts.make_operator, "chief")
@@ -202,7 +204,8 @@ def test_the_hub_gets_a_token_for_each_person_by_its_word(
     words = {"client_id": "the-hub", "client_secret": account, "token_url": f"{origin}/token"}
     hub.operate(add_service, account, origin, account, **words)
     (_anna, of_anna), (_boris, of_boris) = people["anna"], people["boris"]
-    until(lambda: "anna" in str(call(hub, of_anna, f"{account}_me")))
+    hub.settle()
+    assert "anna" in text_of(call(hub, of_anna, f"{account}_me"))
     # Nobody's token serves another: who is unknown there, and who is no person, gets none.
     assert "no such person" in text_of(call(hub, of_boris, f"{account}_me"))
     assert "no person's" in text_of(call(hub, hub.key, f"{account}_me"))

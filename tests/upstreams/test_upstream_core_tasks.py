@@ -10,6 +10,7 @@ import pytest
 
 from tests.servers import Hub, until
 from tests.upstreams.conftest import Operator, Peer, child, old_python
+from tests.upstreams.fronting import front
 from tests.wire.input_requests import ALL, answer_to, calling, modern_call, round_of, state_of, text_of_event
 from tests.wire.speech import Speaker
 from tests.wire.task_clients import Follower
@@ -77,7 +78,6 @@ def test_a_long_task_there_is_a_task_here(kind: str, speaker: Speaker, label: st
     follower = Follower(speaker)
     made = follower.call(f"{kind}.work", seconds=2, label=label)
     assert (made["resultType"], made["status"]) == ("task", "working")
-    assert until(lambda: follower.get(made["taskId"]).get("statusMessage")) == "Under way"
     assert follower.end(made["taskId"])["result"]["content"][0]["text"] == "done as a task"
 
 
@@ -86,9 +86,10 @@ def test_what_may_be_no_task_is_called_plainly(kind: str, speaker: Speaker, labe
     assert states(speaker, kind, label) == []
 
 
-def test_cancelling_reaches_the_task_there(kind: str, speaker: Speaker, label: str) -> None:
+def test_what_a_task_says_is_heard_and_cancelling_reaches_it_there(kind: str, speaker: Speaker, label: str) -> None:
     follower = Follower(speaker)
     made = follower.call(f"{kind}.work", seconds=60, label=label)
+    assert until(lambda: follower.get(made["taskId"]).get("statusMessage")) == "Under way"
     assert follower.ask("tasks/cancel", taskId=made["taskId"]).status_code == 200
     assert follower.end(made["taskId"])["status"] == "cancelled"
     until(lambda: states(speaker, kind, label) == ["cancelled"])
@@ -104,13 +105,19 @@ def test_how_a_task_ends_there_is_how_it_ends_here(kind: str, speaker: Speaker) 
 
 
 def test_a_task_that_is_gone_with_its_upstream_ends(speaker: Speaker, operator: Operator, label: str) -> None:
-    with Peer("tasks_v1.py", "streamable-http", python=old_python(), path="/mcp/") as peer:
-        operator.connect("core-gone", url=peer.url)
+    words = ("tasks_v1.py", "streamable-http")
+    # The next one is there before the first goes: how long it takes to start decides nothing.
+    with (
+        Peer(*words, python=old_python(), path="/mcp/") as peer,
+        Peer(*words, python=old_python(), path="/mcp/") as successor,
+        front(peer) as before,
+    ):
+        operator.connect("core-gone", url=before.url)
         until(lambda: "core-gone.work" in speaker.modern("tools/list").text)
         follower = Follower(speaker)
         made = follower.call("core-gone.work", seconds=60, label=label)
+        before.behind = successor.port
         peer.kill()
-        peer.start()
         ended = follower.end(made["taskId"])
         assert "does not know its task any more" in json.dumps(ended["result"])
     operator.change("core-gone", enabled=False)

@@ -57,7 +57,6 @@ def states(speaker: Speaker, kind: str, label: str) -> list[str]:
 def test_a_task_there_is_a_task_here(kind: str, follower: Asked, upstream_hub: Hub) -> None:
     made = follower.call(f"{kind}.slow_compute", seconds=0.7, label="here")
     assert (made["resultType"], made["status"]) == ("task", "working")
-    assert until(lambda: follower.get(made["taskId"]).get("statusMessage")) == "Computing"
     ended = follower.end(made["taskId"])
     assert (ended["status"], ended["result"]["content"][0]["text"]) == ("completed", "Computed in 0.7 s.")
     row = upstream_hub.row(client=follower.speaker.name, method="tools/call")
@@ -69,8 +68,9 @@ def test_what_the_upstream_answers_at_once_is_no_task(kind: str, follower: Asked
     assert follower.call(f"{kind}.slow_compute", seconds=0)["resultType"] == "complete"
 
 
-def test_cancelling_reaches_the_task_there(kind: str, follower: Asked) -> None:
+def test_what_a_task_says_is_heard_and_cancelling_reaches_it_there(kind: str, follower: Asked) -> None:
     made = follower.call(f"{kind}.slow_compute", seconds=60, label=kind)
+    assert until(lambda: follower.get(made["taskId"]).get("statusMessage")) == "Computing"
     assert follower.ask("tasks/cancel", taskId=made["taskId"]).status_code == 200
     assert follower.end(made["taskId"])["status"] == "cancelled"
     until(lambda: states(follower.speaker, kind, f"60{kind}") == ["cancelled"])

@@ -16,12 +16,16 @@ TOOL, RESOURCE, PROMPT = (f"tools_catalog.{name}" for name in ("McpToolDefinitio
 
 @contextlib.contextmanager
 def edited(hub: Hub, tool: str) -> Iterator[None]:
-    """Switch a tool off, as an operator would from another process; switch it on again afterwards."""
+    """Switch a tool off, as an operator would from another process; switch it on again afterwards.
+
+    Then no news of it is on its way any more, which a stream of the next test would tell.
+    """
     hub.operate(operations.change, TOOL, {"name": tool}, enabled=False)
     try:
         yield
     finally:
         hub.operate(operations.change, TOOL, {"name": tool}, enabled=True)
+        hub.settle()
 
 
 def names(answer: Any) -> set[str]:

@@ -108,9 +108,12 @@ class Client:
         assert json.loads(self.line()) == [said for _, _, said in self.sdk.asked]
         if self.sdk.gives_up:
             assert json.loads(self.line()) == {"gaveUp": True, "add": "42"}
-            until(lambda: self.box.has("cancelled"))
-            held = [row for row in self.hub.rows(tool="hold") if row["arguments"] == {"name": self.box.name}]
+            # Nobody is answered, so the record is waited for.
+            held = until(
+                lambda: [row for row in self.hub.rows(tool="hold") if row["arguments"] == {"name": self.box.name}]
+            )
             assert [row["error_code"] for row in held] == ["cancelled"]
+            assert self.box.has("cancelled")
         assert self.line() == "listening"
         return rows
 

@@ -18,22 +18,32 @@ def scattered(url: str) -> Iterator[str]:
     parts = urlsplit(url)
 
     async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while chunk := await source.read(65536):
-                sink.write(chunk)
-                await sink.drain()
-        sink.close()
+        try:
+            with contextlib.suppress(OSError):
+                while chunk := await source.read(65536):
+                    sink.write(chunk)
+                    await sink.drain()
+        finally:
+            sink.close()
 
     async def serve(client: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:
-        try:
-            head = await client.readuntil(b"\r\n\r\n")
-        except (asyncio.IncompleteReadError, OSError):
-            answer.close()
-            return
-        head = re.sub(rb"(?im)^connection:.*\r\n", b"", head)
-        hub, request = await asyncio.open_connection(parts.hostname, parts.port)
-        request.write(head[:-2] + b"Connection: close\r\n\r\n")
-        await asyncio.gather(pass_on(client, request), pass_on(hub, answer))
+        with contextlib.closing(answer), contextlib.suppress(asyncio.CancelledError):  # by `end`, at the end
+            try:
+                head = await client.readuntil(b"\r\n\r\n")
+            except (asyncio.IncompleteReadError, OSError):
+                return
+            head = re.sub(rb"(?im)^connection:.*\r\n", b"", head)
+            hub, request = await asyncio.open_connection(parts.hostname, parts.port)
+            request.write(head[:-2] + b"Connection: close\r\n\r\n")
+            await asyncio.gather(pass_on(client, request), pass_on(hub, answer))
+
+    async def end() -> None:
+        server.close()
+        open_yet = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in open_yet:
+            task.cancel()
+        await asyncio.gather(*open_yet, return_exceptions=True)
+        await asyncio.sleep(0)  # sockets that were closed are let go a step later
 
     loop = asyncio.new_event_loop()
     server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
@@ -44,8 +54,5 @@ def scattered(url: str) -> Iterator[str]:
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE_SECONDS)
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        server.close()
-        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(end())
         loop.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx2
 import pytest
 
@@ -184,8 +186,13 @@ def test_a_body_without_an_announced_length_is_measured_too(speaker: Speaker, hu
         assert raw_answer(connection)[0] == 413
 
 
-def test_a_body_that_dribbles_is_cut_off(speaker: Speaker, hub: Hub) -> None:
-    with wire(hub.url) as connection:
+def test_a_body_that_dribbles_is_cut_off(tmp_path: Path) -> None:
+    environment = {"MCPHUB_BODY_TIMEOUT_SECONDS": "0.5"}
+    with (
+        Hub(tmp_path, environment=environment) as hub,
+        Speaker(hub.url, hub.key) as speaker,
+        wire(hub.url) as connection,
+    ):
         lines = [f"{name}: {value}" for name, value in speaker.headers(host="127.0.0.1").items()]
         head = "\r\n".join(["POST /mcp HTTP/1.1", *lines, "content-length: 500", "", ""])
         connection.sendall(head.encode() + b'{"jsonrpc":')

@@ -171,7 +171,7 @@ def test_an_idempotency_key_repeats_the_call_longer_than_its_approval_lasts(
 
 def test_a_grant_lets_further_calls_run(speaker: Speaker, hub: Hub, box: Box) -> None:
     hub.operate(approving.demand, "hold")
-    box.release() if (hub.data / "toolbox").exists() else None
+    box.release()
     id_ = approval_of(speaker.modern_call("hold", {"name": box.name}).json()["result"])
     hub.operate(approving.decide, id_, True, grant="hour")
     for _ in range(2):
@@ -240,6 +240,7 @@ def test_a_rule_that_came_while_the_call_was_held_decides_about_it(patient: Hub)
         assert patient.rows(client=speaker.name, error_code="policy_denied")[0]["policy_rule"] == "late"
         assert not box.has("counted")
         patient.operate(operations.delete, "tools_catalog.McpPolicyRule")
+        patient.settle()
 
 
 def test_a_rule_that_was_removed_while_the_call_was_held_still_lets_the_yes_count(patient: Hub) -> None:
@@ -247,12 +248,11 @@ def test_a_rule_that_was_removed_while_the_call_was_held_still_lets_the_yes_coun
     with Speaker(patient.url, make_keys(patient)["wire"]) as speaker:
         rule = {"effect": "ask", "condition": f"has(args.text) && args.text.startsWith('{box.name}')"}
         patient.operate(operations.create, "tools_catalog.McpPolicyRule", name="gone", **rule)
-        after = "has(args.text) && args.text == 'probe'"  # once this one is there, so is the one before
-        patient.operate(operations.create, "tools_catalog.McpPolicyRule", name="marker", condition=after)
-        until(lambda: speaker.modern_call("echo", {"text": "probe"}).json()["result"].get("isError"))
+        patient.settle()
         held = Apart(lambda: speaker.modern_call("echo", {"text": box.name}))
         [id_] = until(lambda: patient.operate(approving.waiting_with, {"text": box.name}))
         patient.operate(operations.delete, "tools_catalog.McpPolicyRule")
+        patient.settle()
         patient.operate(approving.decide, id_, True)
         assert held.answer().json()["result"]["content"][0]["text"] == box.name
         row = patient.rows(client=speaker.name, tool="echo")[0]

@@ -16,10 +16,8 @@ from tests import operations
 from tests.servers import Hub, until
 from tests.wire import approving
 from tests.wire.conftest import TOOLBOX
-from tests.wire.input_requests import modern_call
 from tests.wire.programs import Sdk, inspected, over_http, over_stdio
 from tests.wire.sdks import ERAS, SDKS
-from tests.wire.speech import Speaker
 from tests.wire.toolbox import Box
 from tests.wire.waiters import Waiter
 
@@ -40,18 +38,8 @@ def hub_of(folder: Any, hold_seconds: str) -> Iterator[Hub]:
         rule = {"name": "own", "effect": "ask", "applies_to": "tool", "target": "hold", "ask_decider": "caller"}
         running.operate(operations.create, "tools_catalog.McpPolicyRule", **rule)
         running.operate(approving.demand, "count")
-        with Speaker(running.url, running.key) as speaker:
-            until(lambda: _asks(running, speaker))
+        running.settle()
         yield running
-
-
-def _asks(hub: Hub, speaker: Speaker) -> bool:
-    """The rule and the setting have reached the process."""
-    boxes = [Box(hub), Box(hub)]
-    for box in boxes:
-        box.release()
-    answer = modern_call(speaker, "hold", {"name": boxes[0].name}).json()["result"]
-    return bool(answer["resultType"] == "input_required")
 
 
 @pytest.fixture(scope="module")

@@ -396,9 +396,11 @@ def test_what_was_refused_is_on_record_and_a_flood_is_counted(
         assert speaker.modern_call("echo", {"text": "mine"}).status_code == 200
         assert hub.row(client=speaker.name)["allowed_client"].startswith("A terminal (client ")
     anna.asked(client.address(resource="https://elsewhere.example/mcp"))
+    began = time.monotonic() // 60
     for number in range(100):
         client.refresh(f"made up {number}")
         client.token(grant_type=f"made up {number}", client_id="nobody")
+    minutes = time.monotonic() // 60 - began + 1
     bad = issuer.token(f"{hub.url}/mcp", anna.name, aud="https://elsewhere.example")
     with Speaker(hub.url, bad) as speaker:
         assert speaker.modern("tools/list").status_code == 401
@@ -408,7 +410,7 @@ def test_what_was_refused_is_on_record_and_a_flood_is_counted(
     until(lambda: any("further" in each for each in refusals(hub, kind="token.refused")))
     assert (asked["error"], asked["client_id"]) == ("invalid_target", client.id)
     told_of = [each for each in refusals(hub, kind="token.refused") if each.get("grant", "").startswith("made up ")]
-    assert len(told_of) < 70  # 30 a minute; the module may have touched two
+    assert len(told_of) <= 30 * minutes
 
 
 def test_the_server_says_which_grants_it_has(hub: Hub) -> None:

@@ -16,6 +16,7 @@ from tests.wire import approving
 from tests.wire.conftest import TOOLBOX
 from tests.wire.looking import looking_service
 from tests.wire.speech import LEGACY, Speaker, error_of
+from tools_catalog.models.guardrails import MAX_SECONDS
 
 GUARDRAIL = "tools_catalog.McpGuardrail"
 SERVICE = "tools_catalog.HttpService"
@@ -130,8 +131,8 @@ def test_a_result_that_is_refused_is_withheld_and_says_that_the_tool_ran(guarded
 def test_inspecting_changes_nothing_and_watching_says_what_it_would_do(guarded: Hub, speaker: Speaker) -> None:
     _add(guarded, "a-flag", direction="arguments", detectors="hidden", action="inspect")
     _add(guarded, "b-watch", direction="arguments", detectors="hidden", action="refuse", watching=True)
+    guarded.settle()
     text = "in\u200bvisible"
-    until(lambda: _said(speaker, text) and guarded.rows(client=speaker.name, guardrails="true"))
     assert text_of(_said(speaker, text)) == text
     said = _row(guarded, speaker)["guardrails"]
     assert said == "a-flag@1 arguments inspect: zero_width 1; b-watch@1 arguments would refuse: zero_width 1"
@@ -174,16 +175,16 @@ def test_a_function_of_ones_own_masks(guarded: Hub, speaker: Speaker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "why"),
+    ("function", "seconds", "why"),
     [
-        ("raises", "it raised RuntimeError"),
-        ("is_late", "it took longer than 1 s"),
-        ("talks_nonsense", "it raised ValueError"),
+        ("raises", MAX_SECONDS, "it raised RuntimeError"),
+        ("is_late", 1, "it took longer than 1 s"),
+        ("talks_nonsense", MAX_SECONDS, "it raised ValueError"),
     ],
 )
 @pytest.mark.parametrize("how", ["closed", "open"])
 def test_a_function_that_fails_does_as_its_row_says(
-    guarded: Hub, speaker: Speaker, function: str, why: str, how: str
+    guarded: Hub, speaker: Speaker, function: str, seconds: float, why: str, how: str
 ) -> None:
     _add(
         guarded,
@@ -192,10 +193,10 @@ def test_a_function_that_fails_does_as_its_row_says(
         function=f"{FUNCTIONS}{function}",
         action="refuse",
         on_failure=how,
-        seconds=1,
+        seconds=seconds,
         direction="arguments",
     )
-    until(lambda: _said(speaker, "x") and guarded.rows(client=speaker.name, guardrails="true"))
+    guarded.settle()
     answer = _said(speaker, "x")
     assert _is_error(answer) is (how == "closed")
     row = _row(guarded, speaker)
@@ -211,17 +212,17 @@ def test_a_service_is_asked_and_masks(guarded: Hub, speaker: Speaker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "why"),
+    ("path", "seconds", "why"),
     [
-        ("/hang", "its service did not answer within 0.3 s"),
-        ("/die", "its service failed with transport_error"),
-        ("/nonsense", "its service failed with result_invalid"),
-        ("/look", "it found something and gave no value without it"),
+        ("/hang", 0.3, "its service did not answer within 0.3 s"),
+        ("/die", MAX_SECONDS, "its service failed with transport_error"),
+        ("/nonsense", MAX_SECONDS, "its service failed with result_invalid"),
+        ("/look", MAX_SECONDS, "it found something and gave no value without it"),
     ],
 )
 @pytest.mark.parametrize("how", ["closed", "open"])
 def test_a_service_that_fails_does_as_its_row_says(
-    guarded: Hub, speaker: Speaker, path: str, why: str, how: str
+    guarded: Hub, speaker: Speaker, path: str, seconds: float, why: str, how: str
 ) -> None:
     _add(
         guarded,
@@ -231,10 +232,10 @@ def test_a_service_that_fails_does_as_its_row_says(
         path=path,
         action="mask",
         on_failure=how,
-        seconds=0.3,
+        seconds=seconds,
         direction="result",
     )
-    until(lambda: _said(speaker, "a secret") and guarded.rows(client=speaker.name, guardrails="true"))
+    guarded.settle()
     answer = _said(speaker, "a secret")
     assert _is_error(answer) is (how == "closed")
     assert text_of(answer) == "a secret" or "withheld" in text_of(answer)
@@ -269,16 +270,16 @@ def test_who_approves_sees_the_arguments_masked_and_the_call_is_made_masked(guar
     guarded.operate(
         operations.create, "tools_catalog.McpPolicyRule", name="ask", applies_to="tool", target="echo", effect="ask"
     )
-    _add(guarded, "cards", direction="arguments", detectors="card", action="mask")
+    _add(guarded, "both", direction="arguments", detectors="card email", action="mask")
+    guarded.settle()
+    text = f"pay {CARD} of a@example.org"
     try:
-        meta = until(lambda: _said(speaker, f"pay {CARD}")["result"].get("_meta", {}).get("mcphub/approval"))
-        until(
-            lambda: (
-                "[masked:card]" in json.dumps(guarded.operate(approving.row, meta["approvalId"])) or _said(speaker, "x")
-            )
-        )
+        meta = _said(speaker, text)["result"]["_meta"]["mcphub/approval"]
+        shown = json.dumps(guarded.operate(approving.row, meta["approvalId"]))
+        assert "[masked:email]" in shown
+        assert CARD not in shown  # the record hides it besides, and first
         guarded.operate(approving.decide, meta["approvalId"], True)
-        assert text_of(_said(speaker, f"pay {CARD}")) == "pay [masked:card]"
+        assert text_of(_said(speaker, text)) == "pay [masked:card] of [masked:email]"
     finally:
         guarded.operate(operations.delete, "tools_catalog.McpPolicyRule")
 

@@ -16,6 +16,7 @@ from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword
 from tests import telling_operations as telling
 from tests.features.audit_export.receivers import certificate
 from tests.servers import Hub, free_port, until
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.program
 
@@ -40,6 +41,7 @@ class MailServer:
                 handled=False,
             ),
             auth_required=True,
+            ready_timeout=PATIENCE_SECONDS,
         )
         self._controller.start()
 

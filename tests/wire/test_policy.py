@@ -154,3 +154,4 @@ def test_a_rule_binds_both_workers_on_postgresql(pair: Hub) -> None:
         assert pair.rows(policy_rule="both", error_code="policy_denied")
     finally:
         pair.operate(operations.delete, RULE)
+        pair.settle()

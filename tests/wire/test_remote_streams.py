@@ -126,7 +126,9 @@ def test_of_two_workers_each_keeps_its_clients_and_a_killed_one_frees_its_places
     with contextlib.ExitStack() as stack:
         address = stack.enter_context(postgres_database())
         environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_DATABASE_URL": address}
-        pair = stack.enter_context(Hub(tmp_path, flags=[*FLAGS, "--workers", "2"], environment=environment, **TOOLBOX))
+        # The silent one asks nothing until all others came and went.
+        flags = [*FLAGS, "--workers", "2", "--request-timeout-ms", str(1000 * 3600)]
+        pair = stack.enter_context(Hub(tmp_path, flags=flags, environment=environment, **TOOLBOX))
         one = stack.enter_context(Speaker(pair.url, pair.key))
         two = stack.enter_context(anew(one))
         busy, silent = stack.enter_context(connect(one)), stack.enter_context(connect(two))

@@ -10,7 +10,7 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub, until
-from tests.wire.speech import Speaker, error_of
+from tests.wire.speech import Speaker, error_of, request
 from tests.wire.toolbox import Apart, Box
 
 
@@ -99,7 +99,7 @@ def test_a_question_ends_with_the_key_that_was_asked(hub: Hub, brief: tuple[str,
     session = speaker.open_session(elicitation={})
     with speaker.streaming(
         "POST",
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "impatient", "arguments": {}}},
+        request("tools/call", {"name": "test_elicitation", "arguments": {"message": "Who?"}}, id=1),
         mcp_session_id=session,
     ) as (_, heard):
         asked = next(heard)

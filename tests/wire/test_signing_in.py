@@ -170,6 +170,7 @@ def test_a_token_for_one_name_of_this_machine_opens_the_other(hub: Hub, anna: Pe
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_a_token_of_one_endpoint_opens_no_other(hub: Hub, anna: Person, client: Client, endpoint: str) -> None:
     hub.operate(make_toolset, "pair")
+    hub.settle()
     token = client.sign_in(anna, endpoint, scope=None)["access_token"]
     with Speaker(hub.url, token) as speaker:
         for method, path, own in ADDRESSES:
@@ -561,6 +562,7 @@ def test_tools_follow_the_groups_of_the_person(hub: Hub, anna: Person, client: C
             until(lambda: not sees())
     finally:
         hub.operate(operations.show_to_all, "tools_catalog.McpToolDefinition", {"name": "echo"})
+        hub.settle()
 
 
 # What is kept -------------------------------------------------------------------------------------------

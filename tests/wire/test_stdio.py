@@ -99,7 +99,7 @@ def test_requests_that_describe_themselves_need_no_session(hub: Hub, modern: Pip
     assert modern.ask(modern.modern("server/discover", id=1))["result"]["supportedVersions"] == [MODERN]
     answer = modern.ask(modern.modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, "1"))
     assert (answer["id"], answer["result"]["resultType"], text_of(answer)) == ("1", "complete", "3")
-    row = hub.row(client=modern.name)
+    row = hub.row(client=modern.name, tool="add")
     assert (row["transport"], row["protocol_version"]) == ("stdio", MODERN)
 
 
@@ -232,8 +232,9 @@ def test_a_cancelled_call_stops_and_is_not_answered(hub: Hub, talk: Piped, moder
     pipe.say(cancelled("7"), cancelled(8))  # others' ids, as far as the pipe knows
     pipe.say(cancelled(7))
     until(lambda: box.has("cancelled"))
-    until(lambda: hub.rows(client=pipe.name)[0]["arguments"] == {"name": box.name})
-    assert hub.rows(client=pipe.name)[0]["error_code"] == "cancelled"
+    made = {"client": pipe.name, "tool": "hold"}
+    [row] = until(lambda: [each for each in hub.rows(**made) if each["arguments"] == {"name": box.name}])
+    assert row["error_code"] == "cancelled"
     ping = request("ping", None, "after") if era == "handshake" else modern.modern("server/discover", id="after")
     assert pipe.ask(ping)["id"] == "after"
 
@@ -281,6 +282,7 @@ def test_an_edit_is_told_once_a_session_and_once_a_subscription(hub: Hub, talk: 
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
 def test_what_runs_at_the_end_is_still_answered(hub: Hub, pipe: Piped, box: Box, how: str) -> None:
     pipe.shake_hands()
+    assert state(hub, pipe) == ["running"]
     pipe.say(call("hold", 1, name=box.name))
     until(lambda: box.has("began"))
     if how == "SIGTERM":
@@ -309,6 +311,7 @@ def test_a_question_that_nobody_can_answer_any_more_fails(hub: Hub, pipe: Piped)
 
 def test_a_signal_after_the_end_cuts_calls_short(hub: Hub, pipe: Piped, box: Box) -> None:
     pipe.shake_hands()
+    assert state(hub, pipe) == ["running"]
     pipe.say(call("hold", 1, name=box.name))
     until(lambda: box.has("began"))
     assert pipe.process.stdin is not None
@@ -356,6 +359,7 @@ def test_an_ended_session_is_begun_anew(hub: Hub, talk: Piped) -> None:
 
 def test_a_new_data_directory_is_made_ready_without_a_word_on_standard_output(tmp_path: Path) -> None:
     told = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
+    told["MCPHUB_LEDGER_TIMEOUT_SECONDS"] = "20"  # as for each hub of tests
     with Piped(tmp_path, told, "serve", "--mode", "stdio", "--data-dir", str(tmp_path / "new")) as pipe:
         pipe.shake_hands()
         assert text_of(pipe.ask(call("add", 1, a=1, b=2))) == "3"

@@ -63,6 +63,10 @@ def test_a_stop_answers_on_streams_that_the_other_worker_holds(tmp_path: Path, w
 
 
 def _answered_at_a_stop(hub: Hub, way: str, *, streams: int) -> None:
+    def status() -> set[str]:
+        return set(hub.operate(operations.values, "sessions_app.ServerProcess", "status"))
+
+    assert "running" in status()  # what looks is started here, and not while the time of the stop runs out
     with contextlib.ExitStack() as stack:
         speaker = stack.enter_context(Speaker(hub.url, hub.key))
         waiting = []
@@ -71,7 +75,6 @@ def _answered_at_a_stop(hub: Hub, way: str, *, streams: int) -> None:
             waiting.append((box, stack.enter_context(asked(speaker, way, box, number))))
         for box, _ in waiting:
             until(lambda made=box: made.has("began"))  # type: ignore[misc]
-        status = lambda: set(hub.operate(operations.values, "sessions_app.ServerProcess", "status"))  # noqa: E731
         os.kill(hub.pid, signal.SIGTERM)
         until(lambda: status() == {"stopping"})
         for box, answer in waiting:

@@ -21,16 +21,14 @@ TOOLSET = "tools_catalog.McpToolset"
 
 
 @pytest.fixture(scope="module")
-def toolsets(hub: Hub, keys: dict[str, str]) -> None:
+def toolsets(hub: Hub) -> None:
     few = hub.operate(operations.create, TOOLSET, slug="few", description="For sums.", patterns="ech?")
     hub.operate(operations.relate, TOOLSET, few, "tools", {"name": "add"})
     hub.operate(operations.create, TOOLSET, slug="all", mode="search", patterns="*")
     hub.operate(operations.create, TOOLSET, slug="off", enabled=False, patterns="*")
     hub.operate(operations.create, TOOLSET, slug="hidden", patterns="*")
     hub.operate(operations.show_to_group_only, TOOLSET, {"slug": "hidden"}, "those who see the toolset")
-    with Speaker(hub.url, keys["wire"]) as speaker:
-        until(lambda: at(speaker, "hidden", "server/discover").status_code == 404)
-        until(lambda: at(speaker, "all", "server/discover").status_code == 200)
+    hub.settle()  # one that is hidden is in force before its group is
 
 
 def at(speaker: Speaker, slug: str, method: str, params: dict[str, Any] | None = None) -> httpx2.Response:
@@ -180,3 +178,4 @@ def test_instructions_and_the_search_tool_name_what_there_is_for_this_caller(spe
         until(lambda: all("Tools here: others (1): add." in words for words in overviews()))
     finally:
         hub.operate(operations.show_to_all, "tools_catalog.McpToolDefinition", {"name": "chore"})
+        hub.settle()

@@ -14,10 +14,9 @@ from tests.wire.speech import LEGACY, Speaker, error_of, hello, request, unmarke
 
 
 @pytest.fixture(scope="module")
-def texts(hub: Hub, keys: dict[str, str]) -> Iterator[dict[str, str]]:
+def texts(hub: Hub) -> dict[str, str]:
     made = hub.operate(workspace_operations.make, ["red", "blue"])
-    with Speaker(hub.url, made["red"]) as speaker:
-        until(lambda: "red.echo" in at(speaker, "/mcp", "tools/list").text)
+    hub.settle()
     return made
 
 

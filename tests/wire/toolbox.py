@@ -32,6 +32,7 @@ class Box:
         (self._folder / f"{self.name}.text").write_text(text)
 
     def release(self) -> None:
+        self._folder.mkdir(exist_ok=True)
         (self._folder / f"{self.name}.release").touch()
 
 

@@ -272,7 +272,7 @@ STALLS = [
         breaks_off=True,
     ),
 ]
-"""Silence, of a provider that is given a second."""
+"""Silence, of a provider that is given a few seconds."""
 
 ALL = [*ANSWERS, *TURNS, *ERRORS, *PASSING]
 EVER = [*ALL, *GIANT, *STALLS]

@@ -12,7 +12,7 @@ from tests import operations
 from tests.features.chat import rows, wire
 from tests.features.chat.running import ScriptedProvider
 from tests.features.chat.script import calls, say, script
-from tests.servers import Hub, until
+from tests.servers import Hub
 
 ALWAYS = [{"type": "mcp", "server_label": "hub", "allowed_tools": ["count"], "require_approval": "always"}]
 
@@ -27,6 +27,12 @@ def ask(raw: httpx2.Client, name: str, **more: Any) -> wire.Reading:
 
 def decide(raw: httpx2.Client, id_: str, **answer: Any) -> httpx2.Response:
     return raw.post(f"/approvals/{id_}", json=answer)
+
+
+def demand_nothing(hub: Hub) -> None:
+    """Take back what an operator demanded, for whoever shares the hub and asks next."""
+    hub.operate(operations.delete, "invocations.McpToolApproval")
+    hub.settle()
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -82,35 +88,23 @@ def test_what_was_decided_stays_decided(raw: httpx2.Client) -> None:
 def test_an_operator_demands_more_than_the_client(raw: httpx2.Client, hub: Hub) -> None:
     never = [{"type": "mcp", "server_label": "hub", "allowed_tools": ["hold"], "require_approval": "never"}]
     hub.operate(rows.demand_approval, "hold")
+    hub.settle()  # before it the call is made, and nobody lets go of it
     text = script(calls(("hold", {"name": "x"})), say("Held."))
     body = {"model": "openai/scripted-large", "messages": [{"role": "user", "content": text}], "tools": never}
-
-    def waits() -> bool:
-        # Until the hub has heard of the row the call is made, and nobody lets go of it.
-        try:
-            answer = raw.post("/chat/completions", json=body, timeout=5)
-        except httpx2.TimeoutException:
-            return False
-        return answer.json().get("x_mcp", {}).get("stop_reason") == "approval_required"
-
-    until(waits)
-    hub.operate(operations.delete, "invocations.McpToolApproval")
+    try:
+        answer = raw.post("/chat/completions", json=body)
+        assert answer.json()["x_mcp"]["stop_reason"] == "approval_required"
+    finally:
+        demand_nothing(hub)
 
 
 def test_what_the_operator_demands_another_approves_and_the_client_goes_on(raw: httpx2.Client, hub: Hub) -> None:
     tools = [{**ALWAYS[0], "require_approval": "never"}]
+    name = uuid.uuid4().hex
     hub.operate(rows.demand_approval, "count")
-    asked: list[tuple[str, str]] = []
-
-    def waits() -> bool:
-        name = uuid.uuid4().hex
-        told = ask(raw, name, tools=tools).body_json["x_mcp"].get("approval_requests")
-        asked.extend((name, each["id"]) for each in told or ())
-        return bool(told)
-
+    hub.settle()
     try:
-        until(waits)
-        name, id_ = asked[0]
+        id_ = ask(raw, name, tools=tools).body_json["x_mcp"]["approval_requests"][0]["id"]
         refused = decide(raw, id_, approve=True)
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "approval_by_another")
         assert "Another person" in refused.json()["error"]["message"]
@@ -120,7 +114,7 @@ def test_what_the_operator_demands_another_approves_and_the_client_goes_on(raw: 
         assert ask(raw, name, tools=tools).text == "Counted."
         assert [row["status"] for row in hub.rows(tool="count") if row["arguments"] == {"name": name}] == ["ok"]
     finally:
-        hub.operate(operations.delete, "invocations.McpToolApproval")
+        demand_nothing(hub)
 
 
 def test_a_request_that_nobody_answered_in_time_is_over(raw: httpx2.Client, hub: Hub) -> None:

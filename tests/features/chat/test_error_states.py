@@ -30,7 +30,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory, providers: dict[str, Scripte
         dead = f"http://127.0.0.1:{free_port()}/v1"
         hub.operate(rows.provide, "dead", "compatible", dead, models={"gone": {}}, retries=0)
         Operator(hub).connect("odd", url=peer.url)
-        Operator(hub).limit("odd.be", 1.5)
+        Operator(hub).limit("odd.be", 4)  # of a call that hangs; one that breaks fails before
         with httpx2.Client(
             base_url=hub.url, headers={"authorization": f"Bearer {key}"}, timeout=PATIENCE_SECONDS
         ) as client:

@@ -14,6 +14,7 @@ from tests.features.chat.conftest import ENVIRONMENT, TOOLBOX, set_up
 from tests.features.chat.script import calls, say, script
 from tests.servers import Hub, until
 from tests.waiting import PATIENCE_SECONDS
+from tests.wire.toolbox import Apart, Box
 
 MODEL = "openai/scripted-large"
 
@@ -57,13 +58,13 @@ def test_a_session_that_is_not_there_is_404(raw):
 
 def test_a_second_request_to_a_busy_session_is_told_to_come_back(raw, hub):
     session = post(raw, say("!"), session="new").json()["x_mcp"]["session_id"]
-    told: list[httpx2.Response] = []
-    slow = threading.Thread(target=lambda: told.append(post(raw, say("Slow.", wait_ms=4000), session=session)))
-    slow.start()
-    until(lambda: hub.operate(operations.values, "chat.ChatSession", "turn_id", pk=session) != [None])
+    box = Box(hub)
+    steps = calls(("hold", {"name": box.name})), say("Slow.")
+    slow = Apart(lambda: post(raw, *steps, session=session, x_mcp={"tools": ["hold"]}))
+    until(lambda: box.has("began"))
     busy = post(raw, say("!"), session=session)
-    slow.join()
-    assert told[0].status_code == 200
+    box.release()
+    assert slow.answer().status_code == 200
     assert (busy.status_code, busy.json()["error"]["code"]) == (409, "session_busy")
     assert (busy.headers["retry-after"], busy.headers["x-should-retry"]) == ("1", "true")
 

@@ -5,6 +5,7 @@ No test measures one. Where a bound does not hold the answer comes minutes later
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -30,10 +31,13 @@ _NEVER = say("Never.", wait_ms=600_000)
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory, providers: dict[str, ScriptedProvider]) -> Iterator[httpx2.Client]:
-    """A hub that gives a turn four seconds, and providers with times of their own."""
+    """A hub that gives a turn ten seconds, and providers with times of their own.
+
+    Of its turn the model has a quarter for the last word, in which a busy machine must bring it.
+    """
     folder = tmp_path_factory.mktemp("times-hub")
     provider = providers["openai"]
-    environment = {**ENVIRONMENT, "MCPHUB_CHAT_TURN_SECONDS": "4"}
+    environment = {**ENVIRONMENT, "MCPHUB_CHAT_TURN_SECONDS": "10"}
     with Hub(folder, packs=["starter"], bundle=TOOLBOX, environment=environment) as hub:
         key = set_up(hub, providers)
         for slug, times in _TIMES.items():
@@ -63,7 +67,11 @@ def test_a_first_byte_that_is_late_ends_an_answer_that_is_not_streamed(asking: h
 
 
 def test_an_answer_has_no_more_time_than_it_is_given_as_a_whole(asking: httpx2.Client) -> None:
-    assert unavailable(ask(asking, "whole", _NEVER)) == "whole did not begin to answer within 1 s."
+    said = unavailable(ask(asking, "whole", _NEVER))
+    # What is left of the second, in tenths, when the request goes out.
+    found = re.fullmatch(r"whole did not begin to answer within ([\d.]+) s\.", said)
+    assert found is not None, said
+    assert float(found[1]) <= 1
 
 
 def test_pauses_before_further_attempts_count_into_the_time_of_the_answer(

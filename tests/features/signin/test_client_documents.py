@@ -54,7 +54,7 @@ def saying(body: bytes, status: int = 200, **headers: str) -> Callable[[BaseHTTP
     return answer
 
 
-def got(address: str, policy: EgressPolicy, seconds: float = 5) -> tuple[bytes, str]:
+def got(address: str, policy: EgressPolicy, seconds: float = PATIENCE_SECONDS) -> tuple[bytes, str]:
     async def fetch() -> tuple[bytes, str]:
         async with guard.client(policy) as client:
             return await client_documents.read_document(client, address, seconds)

@@ -79,15 +79,21 @@ def is_stopped(speaker: Speaker) -> bool:
     return REASON in speaker.modern_call("say", {"text": "?"}).text
 
 
+def until_both(doors: Doors, *, are_stopped: bool) -> None:
+    """Wait for the hub, and for the program beside it: what one works by says nothing of the other."""
+    both = (are_stopped, are_stopped)
+    until(lambda: (is_stopped(doors.speaker), REASON in over_stdio(doors, "say", "?")) == both)
+
+
 @pytest.fixture
 def stopped(doors: Doors) -> Iterator[Doors]:
     made = doors.speaker.modern_call("say", {"text": "before"}).json()
     doors.earlier["say"] = made["result"]["_meta"]["mcphub/invocationId"]
     doors.hub.operate(writes.stop, REASON)
-    until(lambda: is_stopped(doors.speaker) and REASON in over_stdio(doors, "say", "?"))
+    until_both(doors, are_stopped=True)
     yield doors
     doors.hub.operate(writes.allow)
-    until(lambda: not is_stopped(doors.speaker))
+    until_both(doors, are_stopped=False)
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
@@ -123,7 +129,7 @@ def test_a_call_that_waits_for_a_yes_is_refused_when_it_comes_and_one_under_way_
     finally:
         doors.hub.operate(writes.allow)
         doors.hub.operate(operations.delete, "invocations.McpToolApproval")
-    until(lambda: not is_stopped(doors.speaker))
+    until_both(doors, are_stopped=False)
 
 
 def test_a_stop_outlasts_a_hub_that_is_killed(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from tests.invocations.calls.call_path import (
     source,
     tool,
 )
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.backends.context import Context
 from tools_catalog.call.base import ToolResult
 
@@ -302,7 +303,7 @@ def test_supervisor_counts_the_calls_under_way_and_waits_for_them():
             assert len(call_path.calls.running) == 1
             assert not await call_path.calls.running.drained(0.01)
             held.release.set()
-            assert await call_path.calls.running.drained(30)
+            assert await call_path.calls.running.drained(PATIENCE_SECONDS)
             await call
 
     run(scenario)

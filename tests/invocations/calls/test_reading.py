@@ -127,17 +127,17 @@ def test_a_refused_read_is_a_row_and_a_flood_of_them_one():
 
 
 @pytest.mark.parametrize(
-    ("work", "error", "code"),
+    ("work", "seconds", "error", "code"),
     [
-        (lambda: asyncio.Event().wait(), ToolTimeout, "timeout"),
-        (lambda: asyncio.sleep(0, {"contents": [object()]}), ResultInvalid, "result_invalid"),
+        (lambda: asyncio.Event().wait(), 0.1, ToolTimeout, "timeout"),
+        (lambda: asyncio.sleep(0, {"contents": [object()]}), 20, ResultInvalid, "result_invalid"),
     ],
 )
-def test_a_failed_read_is_a_row_with_its_error(work, error, code):
+def test_a_failed_read_is_a_row_with_its_error(work, seconds, error, code):
     async def scenario():
         async with CallPath() as call_path:
             with pytest.raises(error) as failed:
-                await read(call_path, request(lambda context: work(), seconds=0.1))
+                await read(call_path, request(lambda context: work(), seconds=seconds))
         row = await only_invocation()
         assert (row.status, row.error_code, row.result) == ("error", code, None)
         assert failed.value.invocation_id == row.invocation_id

@@ -7,9 +7,19 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from invocations.admin import call_list
+from sessions_app.kit.lists.walking import WalkedKeyset
 from tests.factories import McpSessionFactory, McpToolInvocationFactory, ServerProcessFactory
+from tests.waiting import PATIENCE_SECONDS
 
 LIST = "admin:invocations_mcptoolinvocation_changelist"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A busy machine looks at as many calls as an idle one: a page whose time is over says that there may be more."""
+    monkeypatch.setattr(call_list, "SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(WalkedKeyset, "seconds", PATIENCE_SECONDS)
 
 
 def page_of(row):

@@ -11,6 +11,7 @@ from tests import operations
 from tests.rigs.attacks.target import Attack, Target, need
 from tests.servers import until
 from tests.upstreams.conftest import PEERS
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire import approving
 from tests.wire.signing_in import make_person
 from tests.wire.speech import Speaker
@@ -25,7 +26,7 @@ def logged_in(target: Target, name: str, *groups: str) -> httpx2.Client:
     made = target.hub.operate(make_person, name, groups, staff=True)
     cookies = f"{made['named']}={made['cookie']}; {made['named'].replace('_admin_', '_csrf_')}={_CSRF}"
     headers = {"cookie": cookies, "x-csrftoken": _CSRF}
-    return httpx2.Client(base_url=target.hub.url, headers=headers, timeout=60)
+    return httpx2.Client(base_url=target.hub.url, headers=headers, timeout=PATIENCE_SECONDS)
 
 
 def two_by_keys(target: Target) -> str:
@@ -60,8 +61,8 @@ def own_approval(target: Target) -> str:
     try:
         with logged_in(target, "own-approval", "Operator", "Auditor") as person:
             key = _made(person, "robot", ["tools:list", "tools:call"])
+            target.hub.settle()
             with Speaker(target.hub.url, key) as speaker:
-                until(lambda: speaker.modern("server/discover").status_code == 200)
                 speaker.modern_call("count", {"name": "own-approval"})
             [row] = person.get("/api/approvals/?status=pending").json()["results"]
             said = person.post(f"/api/approvals/{row['id']}/approve/", json={"reason": "me"})

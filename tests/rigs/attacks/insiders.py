@@ -187,6 +187,7 @@ def _loosened(target: Target) -> str:
                 assert editor.post("/api/toolsets/", json={"slug": "loose", "tools": [made["name"]]}).status_code == 201
             row = {"name": f"loose-{way}", "applies_to": applies_to, "target": name, "condition": "args.amount > 100"}
             target.hub.operate(operations.create, "tools_catalog.McpPolicyRule", **row, effect="deny", words="no")
+            target.hub.settle()
             address = "/api/toolsets/loose/" if way == "toolset" else f"/api/tool-definitions/{made['name']}/"
             if way == "copy":
                 editor.post("/api/tool-definitions/", json={**made, "name": "loose-other-copy", "meta": {}})

@@ -46,6 +46,7 @@ def chat_messages(target: Target) -> str:
     """In messages and responses of the chat."""
     with ScriptedProvider("sk-scripted-openai") as provider:
         key = set_up(target.hub, {"openai": provider})
+        target.hub.settle()
         marked = "asked-by-the-attacks"
         words = f"{marked}: the key is {AWS}, the token {GITHUB}"
         with target.rest(key) as client:

@@ -26,7 +26,8 @@ def caller(name="key:1"):
 
 
 @pytest.fixture
-def sessions():
+def sessions(settings):
+    settings.MCPHUB_LEDGER_TIMEOUT_SECONDS = 20  # a loaded machine may take seconds for a commit
     return store.Sessions()
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sessions_app.workspaces.scope import Scope
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.backends.python import PythonBackend, definition
 from tools_catalog.backends.threads import ToolThreads
 from tools_catalog.call.base import ToolResult
@@ -27,7 +28,7 @@ class ScriptedContext(NullNotifier):
     caller_workspace: Scope | None = None
     client_capabilities: Mapping[str, Any] = field(default_factory=dict)
     meta: Mapping[str, Any] | None = None
-    seconds: float = 5.0
+    seconds: float = PATIENCE_SECONDS
     sent: list[tuple[Any, ...]] = field(default_factory=list)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:

@@ -194,7 +194,7 @@ def fetch(
             policy = EgressPolicy(allow=allow)
             method = str(options.pop("method", "GET"))
             async with (
-                egress.client(policy, timeout_seconds=5, resolve=answers(["127.0.0.1"])) as using,
+                egress.client(policy, timeout_seconds=PATIENCE_SECONDS, resolve=answers(["127.0.0.1"])) as using,
                 egress.stream(using, method, url, **options) as response,  # type: ignore[arg-type]
             ):
                 await response.aread()
@@ -335,7 +335,7 @@ def test_the_system_holds_little_of_an_answer() -> None:
         async with serving(always(reply(200, b"ok"))) as peer:
             async with egress.client(policy) as using, egress.stream(using, "GET", peer.url) as response:
                 general = held(response.extensions["network_stream"].get_extra_info("socket"))
-            pool = ConnectionPool(policy, host="127.0.0.1", port=peer.port, is_tls=False, seconds=5)
+            pool = ConnectionPool(policy, host="127.0.0.1", port=peer.port, is_tls=False, seconds=PATIENCE_SECONDS)
             answer = await pool.send(b"GET / HTTP/1.1\r\nHost: peer\r\n\r\n")
             lean = held(answer._connection.transport.get_extra_info("socket"))
             pool.close()

@@ -12,6 +12,7 @@ import pytest
 from backend_peers import Peer, Received, Script, ScriptedContext, always, reply, serving
 
 from sessions_app.protocol import errors
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.backends.http.backend import HttpBackend, HttpConfiguration
 from tools_catalog.bindings import Destination
 from tools_catalog.call.base import NOTHING, ToolResult
@@ -28,7 +29,12 @@ def secret(name: str, to: Destination) -> str:
 
 
 def call(
-    script: Script, arguments: dict[str, Any] | None = None, *, path: str = "/", seconds: float = 5.0, **more: Any
+    script: Script,
+    arguments: dict[str, Any] | None = None,
+    *,
+    path: str = "/",
+    seconds: float = PATIENCE_SECONDS,
+    **more: Any,
 ) -> tuple[ToolResult, Peer]:
     async def go() -> tuple[ToolResult, Peer]:
         async with serving(script) as peer, egress.client(EgressPolicy(allow=("127.0.0.1",))) as client:
@@ -381,7 +387,7 @@ def again(script: Script, *, safe: bool, **more: Any) -> tuple[ToolResult, Peer]
         async with serving(script) as peer, egress.client(EgressPolicy(allow=("127.0.0.1",))) as client:
             backend = HttpBackend({"url": peer.url, "retries": 2, **more}, secret=secret, client=client, retries=safe)
             try:
-                return await backend.call({}, ScriptedContext(seconds=30)), peer
+                return await backend.call({}, ScriptedContext(seconds=PATIENCE_SECONDS)), peer
             except errors.HubError as error:
                 error.add_note(f"{len(peer.received)} requests")
                 raise

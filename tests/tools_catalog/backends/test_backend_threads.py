@@ -118,7 +118,7 @@ def test_abandoned_sync_tool_learns_that_nobody_waits() -> None:
         threads = ToolThreads(1)
         backend = PythonBackend(reference_of(stays), threads=threads)
         task = asyncio.create_task(backend.call({}, ScriptedContext()))
-        assert await asyncio.to_thread(started.wait, 5)
+        assert await asyncio.to_thread(started.wait, PATIENCE_SECONDS)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -11,6 +11,7 @@ import pytest
 from backend_peers import Peer, Received, Script, reply, serving
 
 from sessions_app.protocol import errors
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream.http import HttpEndpoint
 from tools_catalog.upstream.spec import ConnectionSpec
@@ -68,7 +69,12 @@ def connected(script: Script, use: Callable[[EventStream, Recorder, Peer], Any],
                 slug="up",
                 transport="sse",
                 url=f"http://127.0.0.1:{server.port}/sse",
-                **{"max_response_bytes": 5_000_000, "max_notifications": 50, "connect_seconds": 5.0, **words},
+                **{
+                    "max_response_bytes": 5_000_000,
+                    "max_notifications": 50,
+                    "connect_seconds": PATIENCE_SECONDS,
+                    **words,
+                },
             )
             policy = EgressPolicy(allow=("127.0.0.1",))
             stream = EventStream(spec, HttpEndpoint(spec, lambda name, host: "", policy), recorder)

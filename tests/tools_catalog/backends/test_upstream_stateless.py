@@ -74,7 +74,7 @@ async def connected(port: int, **words: Any) -> AsyncIterator[UpstreamClient]:
         slug="up",
         transport="streamable-http",
         url=f"http://127.0.0.1:{port}/mcp",
-        **{"max_response_bytes": 100_000, "max_notifications": 50, "connect_seconds": 5.0, **words},
+        **{"max_response_bytes": 100_000, "max_notifications": 50, "connect_seconds": PATIENCE_SECONDS, **words},
     )
     client = UpstreamClient(spec, Scrubber(lambda name, to: f"{name} for {to.origin}"), "1", policy=LOCAL)
     await client.open()

@@ -14,6 +14,7 @@ from sessions_app.models import AuditEvent
 from tests.factories import GroupFactory, McpToolDefinitionFactory, McpToolInvocationFactory
 from tests.mcphub.admin.conftest import _ground, log_in  # noqa: F401
 from tests.rest import by_key, by_person, error_of
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.bundles import bundle
 from tools_catalog.models import McpPolicyRule
 
@@ -207,7 +208,7 @@ def test_a_rule_is_tried_on_the_calls_on_record() -> None:
         McpToolInvocationFactory(tool_name="pay", arguments={"a": number})
     McpToolInvocationFactory(tool_name="pay", arguments={})
     McpToolInvocationFactory(tool_name="gone", arguments={"a": 9})
-    found = recorded.verdicts(a_rule(applies_to="tool", target="pay").compiled())
+    found = recorded.verdicts(a_rule(applies_to="tool", target="pay").compiled(), seconds=PATIENCE_SECONDS)
     assert (found.looked_at, found.concerned, found.held, found.failed) == (6, 5, 2, 1)
     assert dict(found.reasons) == {"there is no a": 1}
 

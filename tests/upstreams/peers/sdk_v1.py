@@ -161,6 +161,7 @@ def main() -> None:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+    listener.listen(128)  # who connects from here on waits, and is not refused
     print(f"ready {listener.getsockname()[1]}", flush=True)
     app = server.sse_app() if sys.argv[1] == "sse" else server.streamable_http_app()
     uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).run([listener])

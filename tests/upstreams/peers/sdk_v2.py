@@ -176,6 +176,7 @@ def main() -> None:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+    listener.listen(128)  # who connects from here on waits, and is not refused
     print(f"ready {listener.getsockname()[1]}", flush=True)
     config = uvicorn.Config(server.streamable_http_app(), log_level="warning", lifespan="on")
     uvicorn.Server(config).run([listener])
