@@ -21,6 +21,7 @@ RULES: tuple[TriggerRule, ...] = (
 
 class InvocationsConfig(AppConfig):
     name = "invocations"
+    default_auto_field = "django.db.models.BigAutoField"
     verbose_name = _("Audit")
 
     def ready(self) -> None:

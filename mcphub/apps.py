@@ -31,6 +31,7 @@ def _check_pages(app_configs: Sequence[AppConfig] | None, **options: object) -> 
 class McpHubConfig(AppConfig):
     default = True  # of the two here; with none, Django would quietly take one of its own
     name = "mcphub"
+    default_auto_field = "django.db.models.BigAutoField"
     verbose_name = _("Hub")
 
     def ready(self) -> None:

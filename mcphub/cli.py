@@ -41,6 +41,7 @@ CORE = {
     "audit": "list, show, verify, export and ship what is on record, sign checkpoints, change keys, say what is kept",
     "secrets": "list, write and remove secrets by name, or encrypt all under a new key while the hub runs",
     "client-config": "print the configuration for an MCP client",
+    "startproject": "write a small Django project with the hub in it",
     "completion": "print the script by which bash, zsh or fish completes commands, options and names",
     "doctor": "say what is wrong and how to mend it",
 }

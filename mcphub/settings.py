@@ -88,8 +88,8 @@ INSTALLED_APPS = [
     "sessions_app",
     "tools_catalog",
     "invocations",
+    "mcphub.standalone",  # before `mcphub`, whose commands of the same names are for hosts
     "mcphub",
-    "mcphub.standalone",
     *(f"mcphub.features.{name}" for name in MCPHUB_FEATURES),
 ]
 MCPHUB_APPS = env.modules("MCPHUB_APPS")

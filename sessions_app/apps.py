@@ -35,6 +35,7 @@ else:
 
 class SessionsAppConfig(AppConfig):
     name = "sessions_app"
+    default_auto_field = "django.db.models.BigAutoField"
     verbose_name = _("Clients and keys")
 
     def ready(self) -> None:

@@ -48,6 +48,7 @@ RULES = (
 
 class ToolsCatalogConfig(AppConfig):
     name = "tools_catalog"
+    default_auto_field = "django.db.models.BigAutoField"
     verbose_name = _("Catalogue")
 
     def ready(self) -> None:

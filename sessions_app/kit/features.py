@@ -21,6 +21,7 @@ class FeatureConfig(AppConfig):
 
     default = False
     """For this class; Django finds subclasses in an `apps.py` that imports it."""
+    default_auto_field = "django.db.models.BigAutoField"
     parts: ClassVar[tuple[object, ...]] = ()
     requires: ClassVar[tuple[str, ...]] = ()
     """Names of features that this one imports."""

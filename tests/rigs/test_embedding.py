@@ -82,6 +82,16 @@ def test_django_own_commands_are_those_of_django(project: HostProject) -> None:
     assert "words" not in project.run("python manage.py migrate --help")
 
 
+def test_the_primary_keys_of_a_host_are_not_those_of_the_hub(project: HostProject) -> None:
+    settings = project.folder / "shop" / "settings.py"
+    before = settings.read_text()
+    try:
+        settings.write_text(before + '\nDEFAULT_AUTO_FIELD = "django.db.models.AutoField"\n')
+        assert project.run("python manage.py makemigrations --check --dry-run") == "No changes detected\n"
+    finally:
+        settings.write_text(before)
+
+
 def test_what_is_missing_is_named_with_the_line_to_write(project: HostProject) -> None:
     settings, asgi = project.folder / "shop" / "settings.py", project.folder / "shop" / "asgi.py"
     before = settings.read_text(), asgi.read_text()

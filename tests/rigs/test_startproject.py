@@ -1,0 +1,50 @@
+"""The project that `mcphub startproject` writes passes its own tests, and answers a client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcphub.cli import main
+from tests.host_project import HostProject
+
+pytestmark = pytest.mark.rig
+
+
+def test_a_new_project_passes_its_tests_and_answers_a_client(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    assert main(["startproject", "shop", str(folder)]) == 0
+    project = HostProject(folder)
+    assert "no issues" in project.run("python manage.py check")
+    assert "No changes detected" in project.run("python manage.py makemigrations --check --dry-run")
+    tried = project.attempt("python manage.py test")
+    assert tried.returncode == 0, tried.stderr
+    assert "Ran 2 tests" in tried.stderr
+    project.run("python manage.py migrate -v 0")
+    project.run("python manage.py createsuperuser --noinput --username ann --email ann@shop.example")
+    project.key = project.run("python manage.py mcphub token create laptop --owner ann").splitlines()[-1]
+    with project.served():
+        assert project.call("count_words", text="a b")["structuredContent"] == {"result": 2}
+        made = project.call("note_create", text="Buy milk.")["structuredContent"]
+        assert project.call("note_list")["structuredContent"]["results"] == [made]
+        assert "No Note matches" in project.call("note_retrieve", id=made["id"] + 1)["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("my-shop", "no name of a Python package"), ("json", "module json already"), ("notes", "module notes already")],
+)
+def test_a_name_that_makes_no_project_is_refused(
+    name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["startproject", name, str(tmp_path / "new")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_that_are_there_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "README").write_text("mine")
+    assert main(["startproject", "shop", str(tmp_path)]) == 1
+    assert "has files already" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["README"]
