@@ -26,6 +26,11 @@ OF_RED = StopInForce("Reds only", SINCE, "red")
 BY_RED: Caller = replace(CALLER, workspace=RED.key, workspace_slug=RED.slug, sources={})
 
 
+@pytest.fixture(autouse=True)
+def patient_ledger(settings: Any) -> None:
+    settings.MCPHUB_LEDGER_TIMEOUT_SECONDS = 20
+
+
 def stop(path: CallPath, stops: Stops) -> None:
     path.configuration = replace(path.configuration, additions={SUBJECT: stops})
 
