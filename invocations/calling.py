@@ -36,6 +36,7 @@ from invocations.ledger.quota import RecordQuotas
 from invocations.ledger.rows import Rows
 from invocations.ledger.writer import Ledger
 from invocations.quotas.spending import QuotaCharges, Spending
+from invocations.signals import FinishedSignal, StartedSignal
 from invocations.stages import (
     CallShaper,
     CallStage,
@@ -82,9 +83,10 @@ class Calls:
             (
                 *(self.policing, self.spending, self.guarding, *self.approvals.stages),
                 *(loaded(part.stage)(self) for part in declared(CallStage)),
+                StartedSignal(),
             ),
             (GuardingResults(self.guarding),),
-            (QuotaCharges(self.spending), self.approvals.uses),
+            (QuotaCharges(self.spending), self.approvals.uses, FinishedSignal()),
             [loaded(part.shaper)(self) for part in declared(CallShaper)],
         )
         self.refusals = Refusals(ledger, self.rows, self.stages)
