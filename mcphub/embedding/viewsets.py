@@ -132,16 +132,17 @@ def _register(viewset: Any, action: str, method: str, name: str) -> None:
     named = getattr(viewset, "lookup_url_kwarg", None) or getattr(viewset, "lookup_field", "pk")
     lookup = str(named) if is_of_one else ""
     operation = operation_of(viewset, action, method, lookup, options)
-    made = f"{viewset.__qualname__}.{action}" + (f".{method}" if len(_methods(viewset, action)) > 1 else "")
+    own_name = f"{name}_{action}" + (f"_{method}" if len(_methods(viewset, action)) > 1 else "")
     served: Any = type(viewset.__name__, (viewset,), {"get_exception_handler": handling})
     call = ViewCall(served.as_view({method: action}, **options), method, lookup, operation)
 
     def run(hub_call: SyncContext, **arguments: Any) -> Any:
         return call(hub_call, arguments)
 
-    run.__module__, run.__qualname__ = viewset.__module__, made
+    # By its name, too: a viewset may be registered under several.
+    run.__module__, run.__qualname__ = viewset.__module__, f"{viewset.__qualname__}.{own_name}"
     tool(
-        name=f"{name}_{made.removeprefix(f'{viewset.__qualname__}.').replace('.', '_')}",
+        name=own_name,
         description=_sentence(viewset, action, extra, operation.description),
         input_schema=operation.arguments,
         read_only=method == "get",

@@ -241,6 +241,13 @@ def test_a_model_is_written_where_fields_are_named(clerk: User) -> None:
     assert "team_destroy" not in definitions(Client(clerk))
 
 
+def test_a_viewset_under_two_names_is_two_sets_of_tools(ann: User) -> None:
+    register_viewset(Own, name="me")
+    register_viewset(Own, name="self")
+    names = {"me_list", "me_retrieve", "self_list", "self_retrieve"}
+    assert names <= definitions(Client(ann)).keys()
+
+
 @pytest.mark.parametrize(
     ("register", "words"),
     [
