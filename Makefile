@@ -112,7 +112,7 @@ rigs: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory -k -j$(RIGS_AT_ONCE) -Otarget $(if $(SHORT),$(filter-out $(addprefix rig-,$(OF_LONG_FORM)),$(RIGS)),$(RIGS))
 
 # By name only: it brings packages of a hundred MB, and takes minutes.
-BY_NAME := rig-openapi-survey rig-published rig-misbehaving rig-agents rig-million rig-soak
+BY_NAME := rig-openapi-survey rig-published rig-agents rig-million rig-soak
 rig-openapi-survey: WORDS = openapi_survey --seed $(SEED) $(ARGS)
 # By name, too: a million rows and an hour are no part of what is tried before each release candidate.
 rig-million: ROWS = 1000000
@@ -122,10 +122,10 @@ rig-soak: WORDS = soak --seed $(SEED) --seconds $(SOAK_SECONDS) $(ARGS)
 RIGS := $(addprefix rig-,rest-contract kill-nine-cluster machines nth-statement-postgresql nth-statement \
 	kill-nine-postgresql kill-nine no-audit-cluster mutations retries-postgresql retries no-audit tampering-postgresql tampering children \
 	accounts accounts-postgresql approvals approvals-postgresql flood streams-postgresql streams attacking-child attacks \
-	attacks-postgresql flood-postgresql)
+	attacks-postgresql flood-postgresql misbehaving)
 # What SHORT=1 leaves out.
-OF_LONG_FORM := accounts approvals attacks flood flood-postgresql kill-nine-postgresql no-audit nth-statement rest-contract \
-	retries streams tampering-postgresql
+OF_LONG_FORM := accounts approvals attacks flood flood-postgresql kill-nine-postgresql misbehaving no-audit nth-statement \
+	rest-contract retries streams tampering-postgresql
 .PHONY: $(RIGS) $(BY_NAME)
 rig-rest-contract: WORDS = rest_contract --seed $(SEED) --examples $(EXAMPLES)
 rig-kill-nine: WORDS = kill_nine --seed $(SEED) --kills $(KILLS) --ready-seconds 30 --with both

@@ -19,12 +19,15 @@ _HEAD = """\
 # The API for authors of tools
 
 `make tool-api` makes this page from the code; a test compares the two. [tools.md](tools.md) and
-[resources.md](resources.md) explain how the pieces are used.
+[resources.md](resources.md) explain how the pieces are used. Within a major version these names, their parameters and
+their meaning stay; parameters with defaults may be added. Names in no page of docs/ may change in any version.
 """
 
 
 def page() -> str:
     """Return the whole page."""
+    from mcphub import embedding
+    from mcphub.embedding import viewsets
     from sessions_app.protocol.errors import AskFailed, MissingClientCapability
     from tools_catalog.backends import context, offered, python, sources, threads
     from tools_catalog.call import addresses, base, content, input_requests
@@ -53,6 +56,12 @@ def page() -> str:
             [offered.resource, offered.prompt, offered.completion, offered.updated, sources.Message],
         ),
         ("Addresses", "From `tools_catalog.call.addresses`.", [addresses.completed]),
+        (
+            "In your Django project",
+            "From `mcphub.embedding`, the last two from `mcphub.embedding.viewsets`; see [embedding.md](embedding.md), "
+            "also for the signals of `invocations.signals`. Tests use [`mcphub.testing`](testing.md).",
+            [embedding.add_hub, embedding.mount, viewsets.register_viewset, viewsets.register_model],
+        ),
     ]
     parts = [_HEAD]
     for title, words, objects in sections:
