@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models.signals import post_save, pre_delete, pre_save
@@ -24,14 +25,14 @@ _REASON = "the person was disabled"
 
 
 def connect() -> None:
-    pre_save.connect(_before, sender=User, dispatch_uid="person before")
-    post_save.connect(_after, sender=User, dispatch_uid="person ends")
-    pre_delete.connect(_gone, sender=User, dispatch_uid="person is gone")
+    pre_save.connect(_before, sender=get_user_model(), dispatch_uid="person before")
+    post_save.connect(_after, sender=get_user_model(), dispatch_uid="person ends")
+    pre_delete.connect(_gone, sender=get_user_model(), dispatch_uid="person is gone")
 
 
 def is_last_superuser(person: User) -> bool:
     """Return whether nobody else could act as a superuser, so that the account must stay as it is."""
-    others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=person.pk)
+    others = get_user_model()._default_manager.filter(is_superuser=True, is_active=True).exclude(pk=person.pk)
     return person.is_superuser and person.is_active and not others.exists()
 
 
@@ -47,7 +48,9 @@ def end_all(person: User, reason: str) -> None:
             "accounts": storing.end_all_of(f"user:{person.pk}", reason),
         }
         bus.publish(bus.CALLER_ENDED, f"user:{person.pk}")
-        events.record("user.ended", model=User, subject=person.pk, label=str(person), after=ended, reason=reason)
+        events.record(
+            "user.ended", model=type(person), subject=person.pk, label=str(person), after=ended, reason=reason
+        )
 
 
 def end_tokens(person: User) -> int:
@@ -64,7 +67,9 @@ def end_tokens(person: User) -> int:
 def _before(instance: User, update_fields: Any = None, **_: Any) -> None:
     says = update_fields is None or "is_active" in update_fields
     is_ending = says and not instance.is_active and instance.pk is not None
-    instance.__dict__["_ends"] = is_ending and User.objects.filter(pk=instance.pk, is_active=True).exists()
+    instance.__dict__["_ends"] = (
+        is_ending and get_user_model()._default_manager.filter(pk=instance.pk, is_active=True).exists()
+    )
 
 
 def _after(instance: User, **_: Any) -> None:

@@ -5,7 +5,6 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.triggers import install_after_migrate
-from sessions_app.rules import RULES
 
 
 def _load_without(*missing: str) -> None:
@@ -41,6 +40,7 @@ class SessionsAppConfig(AppConfig):
     def ready(self) -> None:
         from sessions_app.history import guarding, recording
         from sessions_app.login import signals
+        from sessions_app.rules import RULES
 
         recording.connect()
         guarding.connect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sessions_app import bus
+from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.kit.triggers import Announce, AnnounceEach, Notify, RefuseUpdate, Tell, TriggerRule
 from sessions_app.workspaces.belonging import ROLES
 
@@ -108,9 +109,9 @@ RULES: tuple[TriggerRule, ...] = (
     Announce("sessions_app_mcpworkspace", "workspaces_changed"),
     *(Announce(f"sessions_app_mcpworkspace_{role}", "workspaces_changed") for role in ROLES),
     # A person's key does what its person may, who may be disabled, renamed, or lose a group or a permission.
-    Announce("auth_user", "keys_changed", ("is_active", "is_superuser", "username")),
-    Announce("auth_user_groups", "keys_changed"),
-    Announce("auth_user_user_permissions", "keys_changed"),
+    Announce(PEOPLE.table, "keys_changed", ("is_active", "is_superuser", "username")),
+    Announce(PEOPLE.groups, "keys_changed"),
+    Announce(PEOPLE.permissions, "keys_changed"),
     Announce("auth_group_permissions", "keys_changed"),
     RefuseUpdate(
         "sessions_app_apikey",

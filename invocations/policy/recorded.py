@@ -195,14 +195,14 @@ def principals_now(callers: Mapping[str, str]) -> dict[str, dict[str, Json]]:
 
     `callers`: principal -> the label that it has where it is no more.
     """
-    from django.contrib.auth.models import User
+    from django.contrib.auth import get_user_model
 
     numbers: dict[str, set[int]] = {"user": set(), "key": set()}
     for principal in callers:
         kind, _, number = principal.partition(":")
         if kind in numbers and number.isdecimal() and len(number) < 19:
             numbers[kind].add(int(number))
-    users = User.objects.prefetch_related("groups").in_bulk(numbers["user"])
+    users = get_user_model()._default_manager.prefetch_related("groups").in_bulk(numbers["user"])
     keys = ApiKey.objects.prefetch_related("groups").in_bulk(numbers["key"])
     there: dict[str, Any] = {f"user:{number}": user for number, user in users.items()}
     there |= {f"key:{number}": key for number, key in keys.items()}

@@ -71,9 +71,9 @@ def _end(options: argparse.Namespace) -> int:
 
 
 def _people() -> QuerySet[Any]:
-    from django.contrib.auth.models import User
+    from django.contrib.auth import get_user_model
 
-    return User.objects.prefetch_related("groups").order_by("username")
+    return get_user_model()._default_manager.prefetch_related("groups").order_by("username")
 
 
 def _told(row: User) -> Mapping[str, Any]:

@@ -247,11 +247,11 @@ def _create(options: argparse.Namespace) -> int:
 
 
 def _person(name: str | None) -> User | None:
-    from django.contrib.auth.models import User
+    from django.contrib.auth import get_user_model
 
     if name is None:
         return None
-    found = User.objects.filter(username=name).first()
+    found = get_user_model()._default_manager.filter(username=name).first()
     if found is None:
         raise Stop(f"mcphub token create: there is no person {name!r}; `mcphub person list` names them.", status=2)
     return found

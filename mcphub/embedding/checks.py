@@ -7,8 +7,10 @@ from urllib.parse import urlsplit
 
 from django.apps import apps
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
+from django.db.models import IntegerField
 from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
@@ -57,12 +59,17 @@ def database(**_: object) -> list[CheckMessage]:
 
 @register()
 def users(**_: object) -> list[CheckMessage]:
-    if settings.AUTH_USER_MODEL == "auth.User":
+    user = get_user_model()
+    names = {field.name for field in user._meta.get_fields()}
+    missing = sorted({"username", "is_active", "is_superuser", "groups", "user_permissions"} - names)
+    if not missing and isinstance(user._meta.pk, IntegerField):
         return []
+    why = f"has no {', '.join(missing)}" if missing else "has a primary key that is no integer"
     return [
         Error(
-            f"AUTH_USER_MODEL is {settings.AUTH_USER_MODEL}; the hub works with auth.User only.",
-            hint="Run the hub as a service of its own (docs/operate/deployment.md) and connect your project by HTTP.",
+            f"AUTH_USER_MODEL is {settings.AUTH_USER_MODEL}, which {why}.",
+            hint="Let it be a subclass of AbstractUser with an integer key, or run the hub as a service of its own "
+            "(docs/operate/deployment.md) and connect your project by HTTP.",
             id="mcphub.E103",
         )
     ]

@@ -175,7 +175,7 @@ def count_words(text: str) -> int:
     """Return how many words a text has."""
     return len(text.split())
 ''',
-    "notes/tests.py": """from django.contrib.auth.models import User
+    "notes/tests.py": """from django.contrib.auth import get_user_model
 from django.test import TestCase
 
 from mcphub.testing import Client
@@ -183,7 +183,7 @@ from mcphub.testing import Client
 
 class ToolsTests(TestCase):
     def setUp(self):
-        self.ann = User.objects.create_user("ann")
+        self.ann = get_user_model().objects.create_user("ann")
 
     def test_words_are_counted(self):
         self.assertEqual(Client(self.ann).call("count_words", text="a b c").data, {"result": 3})
@@ -192,7 +192,7 @@ class ToolsTests(TestCase):
         made = Client(self.ann).call("note_create", text="Buy milk.")
         self.assertEqual(made.record.principal, f"user:{self.ann.pk}")
         self.assertEqual(Client(self.ann).call("note_list").data["count"], 1)
-        bob = User.objects.create_user("bob")
+        bob = get_user_model().objects.create_user("bob")
         self.assertEqual(Client(bob).call("note_list").data["count"], 0)
 """,
     "compose.yaml": """# PostgreSQL for NAME: `docker compose up -d`, then

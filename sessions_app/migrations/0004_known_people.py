@@ -1,3 +1,4 @@
+from django.conf import settings
 from django.db import migrations
 
 _KEY = 'sessions_app.apikey'
@@ -6,7 +7,7 @@ _KEY = 'sessions_app.apikey'
 def keep_people(apps, schema_editor):
     """Let the people answer for keys who own, made or rotated them, as far as columns and history know them."""
     keys, events = apps.get_model('sessions_app', 'ApiKey'), apps.get_model('sessions_app', 'AuditEvent')
-    people = set(apps.get_model('auth', 'User').objects.values_list('pk', flat=True))
+    people = set(apps.get_model(settings.AUTH_USER_MODEL).objects.values_list('pk', flat=True))
     given = {}
     for event in events.objects.filter(subject_model=_KEY, kind__in=['key.created', 'key.changed']).order_by('pk').iterator():
         if 'secret_hash' in (event.after or {}):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -46,7 +47,7 @@ class _KnownNames(Named):
         if current() is None:
             return found
         person = self.context["request"].user.pk or 0
-        return found.filter(pk=person) if found.model is User else found.filter(user=person)
+        return found.filter(pk=person) if found.model is get_user_model() else found.filter(user=person)
 
 
 class KeySerializer(ReasonedSerializer):
@@ -55,7 +56,7 @@ class KeySerializer(ReasonedSerializer):
     principal = serializers.CharField(read_only=True, help_text="As calls name it: key:ID, of a person's key user:ID.")
     owner = _KnownNames(
         slug_field="username",
-        queryset=User.objects.all(),
+        queryset=get_user_model()._default_manager.all(),
         required=False,
         allow_null=True,
         default=None,

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from mcphub.cli import main
 from tests.host_project import HostProject
+from tests.waiting import until
 
 pytestmark = pytest.mark.rig
 
 
-def test_a_new_project_passes_its_tests_and_answers_a_client(tmp_path: Path) -> None:
+PEOPLE = """from django.contrib.auth.models import AbstractUser
+
+
+class Person(AbstractUser):
+    class Meta:
+        db_table = "staff"
+"""
+BLOCKED = (
+    "from django.contrib.auth import get_user_model as of; of().objects.filter(username='ann').update(is_active=False)"
+)
+
+
+def use_own_people(project: HostProject) -> None:
+    """Give the project a user model of its own, as it would have before the hub came."""
+    (project.folder / "people" / "migrations").mkdir(parents=True)
+    for file, text in (("__init__.py", ""), ("migrations/__init__.py", ""), ("models.py", PEOPLE)):
+        (project.folder / "people" / file).write_text(text)
+    settings = project.folder / "shop" / "settings.py"
+    text = settings.read_text().replace('    "notes",', '    "notes",\n    "people",')
+    settings.write_text(text.replace("MCPHUB =", 'AUTH_USER_MODEL = "people.Person"\nMCPHUB ='))
+    project.run("python manage.py makemigrations people")
+
+
+@pytest.mark.parametrize("has_own_people", [False, True], ids=["auth.User", "its own user model"])
+def test_a_new_project_passes_its_tests_and_answers_a_client(tmp_path: Path, has_own_people: bool) -> None:
     folder = tmp_path / "shop"
     assert main(["startproject", "shop", str(folder)]) == 0
     project = HostProject(folder)
+    if has_own_people:
+        use_own_people(project)
     assert "no issues" in project.run("python manage.py check")
     assert "No changes detected" in project.run("python manage.py makemigrations --check --dry-run")
     tried = project.attempt("python manage.py test")
@@ -29,6 +57,9 @@ def test_a_new_project_passes_its_tests_and_answers_a_client(tmp_path: Path) -> 
         made = project.call("note_create", text="Buy milk.")["structuredContent"]
         assert project.call("note_list")["structuredContent"]["results"] == [made]
         assert "No Note matches" in project.call("note_retrieve", id=made["id"] + 1)["content"][0]["text"]
+        project.run(f'python manage.py shell -v 0 -c "{BLOCKED}"')
+        asyncio.run(until(lambda: "error" in project.ask("tools/list")))
+        assert project.ask("tools/list")["error"]["data"]["errorCode"] == "unauthorized"
 
 
 @pytest.mark.parametrize(

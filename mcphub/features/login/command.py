@@ -16,7 +16,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from django.contrib.auth.models import User
+    from django.contrib.auth import get_user_model
     from django.db import transaction
 
     from mcphub.features.login.factors import holding
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
 
     with database_or_stop():
         first_run.migrate()
-        user = User.objects.filter(username=options.name).first()
+        user = get_user_model()._default_manager.filter(username=options.name).first()
         if user is None:
             raise Stop(f"mcphub second-factor forget: nobody here is called {options.name!r}.")
         with transaction.atomic():

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth import login
+from django.contrib.auth import get_user_model, login
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -109,7 +109,7 @@ def pending(request: HttpRequest) -> Pending | None:
     kept = request.session.get(_PENDING)
     if not isinstance(kept, dict) or not 0 <= time.time() - kept["at"] <= PENDING_SECONDS:
         return None
-    user = User.objects.filter(pk=kept["user"], is_active=True).first()
+    user = get_user_model()._default_manager.filter(pk=kept["user"], is_active=True).first()
     if user is None or not constant_time_compare(kept["proof"], user.get_session_auth_hash()):
         return None
     return Pending(user, kept["way"], kept["next"])

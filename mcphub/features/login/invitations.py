@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
 from django.db import transaction
@@ -53,7 +54,11 @@ def digest_of(token: str) -> str:
 def open_one(digest: str) -> Invitation:
     """Return the invitation that may still be accepted; raise InvitationOver."""
     row = Invitation.objects.filter(digest=digest).first()
-    if row is None or not row.is_open or User.objects.filter(username__iexact=row.username).exists():
+    if (
+        row is None
+        or not row.is_open
+        or get_user_model()._default_manager.filter(username__iexact=row.username).exists()
+    ):
         raise InvitationOver
     return row
 
@@ -69,12 +74,16 @@ def accept(digest: str, password: str | None = None) -> User:
             hashed = make_password(password)
     with transaction.atomic():
         row = Invitation.objects.select_for_update().filter(digest=digest).first()
-        if row is None or not row.is_open or User.objects.filter(username__iexact=row.username).exists():
+        if (
+            row is None
+            or not row.is_open
+            or get_user_model()._default_manager.filter(username__iexact=row.username).exists()
+        ):
             raise InvitationOver
         with source.edits_by(_StandIn(Actor(f"invitation:{row.pk}", row.username))):
             groups = list(Group.objects.filter(name__in=row.groups))
             opens_console = any(group.permissions.exists() for group in groups)
-            user = User(username=row.username, email=row.email, password=hashed, is_staff=opens_console)
+            user = get_user_model()(username=row.username, email=row.email, password=hashed, is_staff=opens_console)
             user.save()
             user.groups.set(groups)
             row.used_at = timezone.now()

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.contrib.auth.models import User
+from django.contrib.auth import get_user_model
 from django.contrib.auth.password_validation import validate_password
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -32,7 +32,7 @@ class PasswordForm(forms.Form):
 
     def __init__(self, invitation: Invitation, data: Any = None) -> None:
         super().__init__(data)
-        self._person = User(username=invitation.username, email=invitation.email)
+        self._person = get_user_model()(username=invitation.username, email=invitation.email)
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 from django.conf import settings
-from django.contrib.auth.models import Group, User
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
@@ -307,7 +308,7 @@ class LinkedIdentity(models.Model):
         events.record(
             kind,
             actor=events.actor_of(by) if by is not None else None,
-            model=User,
+            model=get_user_model(),
             subject=self.user_id,
             label=str(self.user),
             before=said if kind == "identity.unlinked" else None,

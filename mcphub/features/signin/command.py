@@ -34,7 +34,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from django.contrib.auth.models import Group, User
+    from django.contrib.auth import get_user_model
+    from django.contrib.auth.models import Group
     from django.core.exceptions import ValidationError
 
     from mcphub.features.signin.grants import services
@@ -48,7 +49,11 @@ def run(options: argparse.Namespace) -> int:
         groups = list(Group.objects.filter(name__in=options.group))
         if missing := set(options.group) - {group.name for group in groups}:
             raise Stop(f"mcphub service: there is no group {min(missing)}.", status=2)
-        person = User.objects.filter(username=options.accountable).first() if options.accountable else None
+        person = (
+            get_user_model()._default_manager.filter(username=options.accountable).first()
+            if options.accountable
+            else None
+        )
         if options.accountable and person is None:
             raise Stop(f"mcphub service: there is no person {options.accountable}.", status=2)
         scopes = options.scope or ["tools:call"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from sessions_app import bus
+from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.kit.triggers import Tell, TriggerRule
 
-_TOKENS, _PEOPLE = "oauth2_provider_accesstoken", "auth_user"
+_TOKENS = "oauth2_provider_accesstoken"
+_PRINCIPAL = f"'user:' || OLD.{PEOPLE.key}"
 _ENDED = "OLD.is_active AND NOT NEW.is_active"
 
 RULES: tuple[TriggerRule, ...] = (
@@ -14,14 +16,14 @@ RULES: tuple[TriggerRule, ...] = (
     Tell(_TOKENS, "mcphub_token_changed", "UPDATE", bus.TOKENS_CHANGED, "OLD.token_checksum"),
     Tell("oauth2_provider_application", "mcphub_client_renamed", "UPDATE OF name", bus.TOKENS_CHANGED),
     Tell(
-        _PEOPLE,
+        PEOPLE.table,
         "mcphub_person_changed",
         "UPDATE OF is_active, username",
         bus.TOKENS_CHANGED,
         when="OLD.is_active <> NEW.is_active OR OLD.username <> NEW.username",
     ),
-    Tell(_PEOPLE, "mcphub_person_ended", "UPDATE OF is_active", bus.CALLER_ENDED, "'user:' || OLD.id", _ENDED),
-    Tell(_PEOPLE, "mcphub_person_gone", "DELETE", bus.CALLER_ENDED, "'user:' || OLD.id"),
+    Tell(PEOPLE.table, "mcphub_person_ended", "UPDATE OF is_active", bus.CALLER_ENDED, _PRINCIPAL, _ENDED),
+    Tell(PEOPLE.table, "mcphub_person_gone", "DELETE", bus.CALLER_ENDED, _PRINCIPAL),
     *(
         Tell(table, f"mcphub_{name}_{event.lower()}", event, bus.TOKENS_CHANGED)
         for table, name in (("signin_issuer", "issuer"), ("auth_group", "group"))
@@ -29,6 +31,6 @@ RULES: tuple[TriggerRule, ...] = (
     ),
     Tell("login_linkedidentity", "mcphub_identity_delete", "DELETE", bus.TOKENS_CHANGED),
     Tell("signin_issuer", "mcphub_issuer_insert", "INSERT", bus.TOKENS_CHANGED),
-    Tell("auth_user_groups", "mcphub_person_joins", "INSERT", bus.TOKENS_CHANGED),
-    Tell("auth_user_groups", "mcphub_person_leaves", "DELETE", bus.TOKENS_CHANGED),
+    Tell(PEOPLE.groups, "mcphub_person_joins", "INSERT", bus.TOKENS_CHANGED),
+    Tell(PEOPLE.groups, "mcphub_person_leaves", "DELETE", bus.TOKENS_CHANGED),
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -149,5 +150,5 @@ def _of(user: User) -> Any:
 
 def _locked(user: User) -> Any:
     """The person's row is the lock: two requests do not use one code, nor each the last but one factor."""
-    User.objects.select_for_update().get(pk=user.pk)
+    get_user_model()._default_manager.select_for_update().get(pk=user.pk)
     return _of(user).order_by("pk")

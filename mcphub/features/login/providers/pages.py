@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth import get_user_model
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -158,7 +158,7 @@ def _answered(request: HttpRequest, provider: LoginProvider) -> HttpResponse:
         is_saml = provider.kind == LoginProvider.Kind.SAML
         claims = (_of_assertion if is_saml else _of_code)(request, provider, started)
         if started.links_user is not None:
-            if request.user.pk != started.links_user or not isinstance(request.user, User):
+            if request.user.pk != started.links_user or not isinstance(request.user, get_user_model()):
                 raise LoginRefused("person")
             people.link(request.user, provider, claims, started.nonce)
             return redirect("own-login")

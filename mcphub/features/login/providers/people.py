@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -146,7 +147,7 @@ def _note_login(link: LinkedIdentity, nonce: str) -> None:
 
 def _made(provider: LoginProvider, claims: Mapping[str, Json]) -> User:
     """Make an account. Its name is free, so that it is nobody else's; it has no password."""
-    user = User(username=_free_name(provider, claims), email=_email(provider, claims))
+    user = get_user_model()(username=_free_name(provider, claims), email=_email(provider, claims))
     for field, claim in (("first_name", "given_name"), ("last_name", "family_name")):
         setattr(user, field, _printable(next(iter(oidc.texts_in(claims, claim)), ""))[:100])
     user.set_unusable_password()
@@ -160,7 +161,7 @@ def _free_name(provider: LoginProvider, claims: Mapping[str, Json]) -> str:
     wanted = _NAME.sub("-", wanted)
     for number in range(1, _MOST_TRIES):
         name = wanted if number == 1 else f"{wanted}.{number}"
-        if not User.objects.filter(username__iexact=name).exists():
+        if not get_user_model()._default_manager.filter(username__iexact=name).exists():
             return name
     raise LoginRefused("name")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.http import HttpRequest
@@ -38,7 +39,7 @@ def make(
     """
     secret = generate_client_secret()
     with transaction.atomic():
-        account = User(username=name)
+        account = get_user_model()(username=name)
         account.set_unusable_password()
         account.full_clean(exclude=["password"])
         account.save()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
@@ -42,7 +43,11 @@ def candidate(trust: Trust, subject: str, claims: Mapping[str, Json]) -> tuple[U
             if trust.person_claim
             else "The subject is linked to nobody."
         )
-    user = User.objects.filter(username=name).first() if len(name) <= 150 and "\x00" not in name else None
+    user = (
+        get_user_model()._default_manager.filter(username=name).first()
+        if len(name) <= 150 and "\x00" not in name
+        else None
+    )
     if user is None and not trust.makes_people:
         raise TokenRefused("The subject is linked to nobody, and there is no account of the name that its token gives.")
     if user is not None and (user.is_staff or user.is_superuser):
@@ -68,7 +73,7 @@ def _first_time(trust: Trust, subject: str, claims: Mapping[str, Json]) -> User:
 
 
 def _made(name: str) -> Any:
-    user = User(username=name)
+    user = get_user_model()(username=name)
     user.set_unusable_password()
     try:
         UnicodeUsernameValidator()(name)
