@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tools_catalog.catalog.snapshot import Tool
 
 call_started: Final = Signal()
-"""A call passed rules, quotas and approvals; its record and its tool follow."""
+"""A call is about to be made: rules and quotas let it pass. Its commit may still refuse it, and a task may still wait
+for its approval.
+"""
 call_finished: Final = Signal()
 """A call was made and is on record. Further: `is_error`. Calls that were refused send nothing."""
 

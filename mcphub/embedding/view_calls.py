@@ -107,10 +107,10 @@ def _request(method: str, query: Mapping[str, Any], body: Any) -> Any:
 def _result(response: HttpResponseBase) -> Json:
     """Return the data of a response; raise its refusal."""
     if getattr(response, "is_rendered", True) is False:
-        response.render()  # type: ignore[attr-defined]
+        response.render()  # type: ignore[attr-defined]  # only template responses have `is_rendered`
     if response.streaming:
         raise ToolError("This action returns a file, which a tool cannot. Ask the tool's author for another one.")
-    raw: bytes = response.content  # type: ignore[attr-defined]
+    raw: bytes = response.content  # type: ignore[attr-defined]  # it is no streaming response
     is_json = "json" in response.get("Content-Type", "")
     data: Json = json.loads(raw) if is_json and raw else raw.decode("utf-8", "replace") or "Done."
     if response.status_code < 400:

@@ -100,7 +100,7 @@ def _described(
 class _Endpoints(EndpointEnumerator):
     def get_api_endpoints(self, patterns: Any = None, prefix: str = "") -> Any:
         """Return them without the hooks of the host's SPECTACULAR_SETTINGS, which may leave some out."""
-        return self._get_api_endpoints(patterns, prefix)  # type: ignore[no-untyped-call]
+        return self._get_api_endpoints(patterns, prefix)  # type: ignore[no-untyped-call]  # as all of its module
 
 
 class _Generator(SchemaGenerator):

@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from tests.servers import free_port
+from tests.servers import free_port, until
 from tests.waiting import PATIENCE_SECONDS
 
 
@@ -122,7 +122,7 @@ class Cluster:
             try:
                 psycopg.connect(self.address, connect_timeout=PATIENCE_SECONDS).close()
             except psycopg.OperationalError:
-                time.sleep(0.02)
+                time.sleep(0.02)  # as in `start`: the server signals nobody that it is ready
             else:
                 return
         self.start()
@@ -134,12 +134,12 @@ class Cluster:
         return [self._process.pid, *map(int, children)]
 
     def _stopped(self) -> list[int]:
-        """Stop the process that begins the others, and give all: clients that connect again would add to them."""
+        """Stop the postmaster and return all processes: it would fork more for clients that connect again."""
         if self._process is None or self._process.poll() is not None:
             return []
         self._process.send_signal(signal.SIGSTOP)
-        while _state(self._process.pid) not in "TZ":
-            time.sleep(0.001)
+        pid = self._process.pid
+        until(lambda: _state(pid) in "TZ")
         return self._pids()
 
     def kill(self) -> None:
@@ -180,7 +180,7 @@ class Standby(Cluster):
 
 
 def _state(pid: int) -> str:
-    """Return the letter of Linux for what a process does: `T` of one that is stopped, `Z` of one that has ended."""
+    """Return the state of a process (proc_pid_stat(5)): `T` is stopped, `Z` has ended."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 

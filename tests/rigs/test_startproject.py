@@ -27,7 +27,7 @@ BLOCKED = (
 
 
 def use_own_people(project: HostProject) -> None:
-    """Give the project a user model of its own, as it would have before the hub came."""
+    """Add a user model of the project's own, as if it had been there before the hub."""
     (project.folder / "people" / "migrations").mkdir(parents=True)
     for file, text in (("__init__.py", ""), ("migrations/__init__.py", ""), ("models.py", PEOPLE)):
         (project.folder / "people" / file).write_text(text)

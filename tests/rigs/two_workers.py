@@ -2,9 +2,8 @@
 
     python -m tests.rigs.two_workers
 
-Prints the measured times. Exit status 0, or 1 with the reasons. The goal is 250 ms. What fails is half of the news of a
-kind after 2 s, or any after 20 s: a loaded machine schedules late, and now and then very late. News that a hub missed
-never comes, for nothing is read again without it.
+Prints the measured times. Exit status 0, or 1 with the reasons. The goal is 250 ms; what fails is 2 s, because
+a loaded machine schedules late.
 """
 
 from __future__ import annotations
@@ -21,11 +20,10 @@ from typing import Any
 
 from benchmarks import edits
 from tests.rigs.process import Hub
-from tests.servers import postgres_database, until
-from tests.waiting import PATIENCE_SECONDS
+from tests.servers import postgres_database
 from tests.wire.speech import Speaker
 
-_MOSTLY_SECONDS, _LATEST_SECONDS = 2.0, 20.0
+_LATEST_SECONDS = 2.0
 _EDITS = 50
 
 
@@ -56,8 +54,8 @@ class Rig:
             times: dict[int, float] = {}
 
             def watch(number: int, speaker: Speaker) -> None:
-                deadline = time.monotonic() + 2 * PATIENCE_SECONDS  # the edit, too, may take its time
-                while time.monotonic() < deadline:
+                until = time.monotonic() + 90
+                while time.monotonic() < until:
                     if seen(speaker):
                         times[number] = time.time()
                         return
@@ -119,12 +117,12 @@ def sessions(rig: Rig, marks: Path) -> None:
         ended: list[str] = []
         call = threading.Thread(target=lambda: ended.append(code_of(one.call(session, "hold", {"name": "c"}, id=3))))
         call.start()
-        until((marks / "c.began").exists)
+        _wait((marks / "c.began").exists)
         began = time.monotonic()
         other.post(
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}}, mcp_session_id=session
         )
-        until((marks / "c.cancelled").exists)
+        _wait((marks / "c.cancelled").exists)
         took = time.monotonic() - began
         call.join()
         rig.expect(f"a cancellation sent to B stops the call on A: after {took * 1000:.0f} ms", ended == ["cancelled"])
@@ -151,8 +149,7 @@ def listeners(rig: Rig) -> None:
     found = asyncio.run(edits.measure(hubs, command, rig.hubs[0].environment, "count", _EDITS))
     for kind, times in found.items():
         told = f"{edits.in_words(times)} of {len(times)}; within {edits.GOAL_MS} ms {_share(times):.1%}"
-        is_mostly_soon = edits.quantile(times, 0.5) < _MOSTLY_SECONDS * 1000
-        rig.expect(f"an edit reaches {kind}: {told}", is_mostly_soon and max(times) < _LATEST_SECONDS * 1000)
+        rig.expect(f"an edit reaches {kind}: {told}", max(times) < _LATEST_SECONDS * 1000)
 
 
 def _share(times: Sequence[float]) -> float:
@@ -162,6 +159,14 @@ def _share(times: Sequence[float]) -> float:
 def revocation(rig: Rig) -> None:
     code = "from sessions_app.models import ApiKey; ApiKey.objects.filter(name='rig').revoke('rig')"
     rig.follow("a key is revoked", code, lambda speaker: speaker.modern("server/discover").status_code == 401)
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        if time.monotonic() > until:
+            raise SystemExit("It did not come about in 20 s.")
+        time.sleep(0.005)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""What stands before an upstream, as a proxy does: it passes connections on, or answers them itself."""
+"""A proxy before an upstream: passes connections on, or answers them itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.upstreams.conftest import Peer
 
 
 class Front(socketserver.ThreadingTCPServer):
-    """Stands before a server. Connections whose turn is in `instead` get these bytes and are closed."""
+    """A listening proxy. Connections whose turn is in `instead` get these bytes and are closed."""
 
     daemon_threads = True
 

@@ -97,7 +97,7 @@ def _named(resources: Resources, caller: Caller, name: str) -> SkillEntry:
     if len(matching) == 1:
         return visible[matching[0]]
     if matching:
-        raise ToolError(f"Several skills have this name. Load one by its path: {', '.join(matching)}")
+        raise ToolError(f"Several skills have this name. Load one by its path: {', '.join(matching[:MOST_FILES])}")
     raise ToolError(f"There is no skill {name!r} here. Call load_skill without arguments to list the skills.")
 
 

@@ -17,17 +17,16 @@ import httpx2
 from tests import operations
 from tests.rigs.attacks.target import CALLS, CONNECTIONS, Attack, Target, need
 from tests.servers import until
-from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker
 from tests.wire.test_login import Browser
 from tests.wire.toolbox import Apart, Box
 
 SOCKETS = 1000
 GUESSES = 200
-SLOW_SECONDS = 20.0
-"""What a bystander may wait beside a flood on a loaded machine; who is kept out waits as long as the flood stays."""
+SLOW_SECONDS = 2.0
+"""What a bystander may wait beside a flood on a loaded machine."""
 PING_SECONDS, PING_GOAL_SECONDS = 1.0, 0.1
-"""Of the hub's work, for which one body may delay the ping of another key, and of the clock on a quiet machine."""
+"""What one body may delay the ping of another key on a loaded machine, and on a quiet one."""
 ELSEWHERE = "127.0.0.2"
 """Another address of this machine, for who is no part of the flood."""
 
@@ -60,7 +59,7 @@ def many_sockets(target: Target) -> str:
                 line.sendall(b"GET" if number % 2 else b"GET /live HTTP/1.1\r\nX-Slow: ")
         took = {}
         transport = httpx2.HTTPTransport(local_address=ELSEWHERE)
-        with httpx2.Client(base_url=target.hub.url, transport=transport, timeout=PATIENCE_SECONDS) as client:
+        with httpx2.Client(base_url=target.hub.url, transport=transport, timeout=30) as client:
             for path in ("/live", "/ready", "/admin/login/"):
                 began = time.monotonic()
                 status = client.get(path).status_code
@@ -70,7 +69,7 @@ def many_sockets(target: Target) -> str:
         for line in opened:
             line.close()
     need(max(took.values()) < SLOW_SECONDS, f"slow: {took}")
-    until(lambda: httpx2.get(f"{target.hub.url}/live", timeout=PATIENCE_SECONDS).status_code == 200)
+    until(lambda: httpx2.get(f"{target.hub.url}/live", timeout=30).status_code == 200, 60)
     said = ", ".join(f"{path} in {seconds * 1000:.0f} ms" for path, seconds in took.items())
     return f"{len(opened)} sockets were opened, {CONNECTIONS} may be; beside them {said}"
 
@@ -135,8 +134,6 @@ class Pings:
     """How long another key waits for its pings, all the while."""
 
     slowest: float = 0.0
-    worked: float = 0.0
-    """What the hub worked at most while one waited, and no more than that: the wait on a machine that is idle."""
     count: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -149,11 +146,9 @@ def pinging(target: Target) -> Iterator[Pings]:
         with Speaker(target.hub.url, target.hub.key) as speaker:
             session = speaker.open_session()
             while not stop.is_set():
-                began, before = time.monotonic(), target.worked_seconds()
+                began = time.monotonic()
                 status = speaker.in_session(session, "ping").status_code
-                waited = time.monotonic() - began
-                found.slowest = max(found.slowest, waited)
-                found.worked = max(found.worked, min(waited, target.worked_seconds() - before))
+                found.slowest = max(found.slowest, time.monotonic() - began)
                 found.count += 1
                 if status != 200:
                     found.problems.append(f"status {status}")
@@ -168,7 +163,7 @@ def pinging(target: Target) -> Iterator[Pings]:
     finally:
         stop.set()
         for thread in threads:
-            thread.join(PATIENCE_SECONDS)
+            thread.join(30)
 
 
 def costly_bodies(target: Target) -> str:
@@ -193,9 +188,9 @@ def costly_bodies(target: Target) -> str:
         "members": b"{" + b",".join(b'"%d":1' % number for number in range(300_000)) + b"}",
     }
     took: dict[str, float] = {}
-    worked: dict[str, float] = {}
     with Speaker(target.hub.url, target.key("costly")) as speaker:
         until(lambda: "costly_texts" in speaker.modern("tools/list").text)
+        speaker.http.timeout = 60
         headers: dict[str, dict[str, str | None]] = {name: {} for name in bodies}
         for name, tool, items in (
             ("multipleOf", "costly_numbers", [number + 0.123 for number in range(250_000)]),
@@ -210,11 +205,10 @@ def costly_bodies(target: Target) -> str:
         for name, body in bodies.items():
             with pinging(target) as pings:
                 answered[name] = speaker.post(body, **headers[name])
-            took[name], worked[name] = pings.slowest, pings.worked
+            took[name] = pings.slowest
             need(not pings.problems, f"beside {name} another key got {pings.problems[:1]}")
     said = ", ".join(f"{name} {seconds * 1000:.0f} ms ({answered[name].status_code})" for name, seconds in took.items())
-    need(max(took.values()) < SLOW_SECONDS, f"another key's slowest ping: {said}")
-    need(max(worked.values()) < PING_SECONDS, f"seconds of work that a ping waited for: {worked}; waits: {said}")
+    need(max(took.values()) < PING_SECONDS, f"another key's slowest ping: {said}")
     beyond = [name for name, seconds in took.items() if seconds > PING_GOAL_SECONDS]
     missed = f"; beyond the goal of {PING_GOAL_SECONDS * 1000:.0f} ms: {', '.join(beyond)}" if beyond else ""
     return f"another key's slowest ping beside it: {said}{missed}"
@@ -231,7 +225,7 @@ def guesses(target: Target) -> str:
             under_way = [threads.submit(browsers[at % 40].guess, name) for at in range(GUESSES)]
             while not all(guess.done() for guess in under_way):
                 began = time.monotonic()
-                assert httpx2.get(f"{target.hub.url}/admin/login/", timeout=PATIENCE_SECONDS).status_code == 200
+                assert httpx2.get(f"{target.hub.url}/admin/login/", timeout=60).status_code == 200
                 slowest = max(slowest, time.monotonic() - began)
             statuses = Counter(guess.result().status_code for guess in under_way)
     finally:
@@ -241,7 +235,7 @@ def guesses(target: Target) -> str:
     told = dict(Counter(kinds))
     need(statuses[429] + statuses[503] > GUESSES // 2, f"answered with {dict(statuses)}")
     need("login.failed" in told, f"the events are {told}")
-    need(slowest < SLOW_SECONDS, f"the page took {slowest:.1f} s")
+    need(slowest < 5, f"the page took {slowest:.1f} s")
     return f"answered with {dict(statuses)}; events {json.dumps(told)}; the page took {slowest * 1000:.0f} ms at most"
 
 

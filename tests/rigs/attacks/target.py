@@ -26,7 +26,7 @@ BOUNDS = {
     "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
     "MCPHUB_MAX_CALLS": str(CALLS),
     "MCPHUB_MAX_CONNECTIONS": str(CONNECTIONS),
-    "MCPHUB_HEADER_TIMEOUT_SECONDS": "60",  # longer than any bystander may wait
+    "MCPHUB_HEADER_TIMEOUT_SECONDS": "2",
     "MCPHUB_CHAT_BURST": "1000",
     "MCPHUB_APPROVAL_HOLD_SECONDS": "1",
 }
@@ -94,14 +94,6 @@ class Target:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-    def worked_seconds(self) -> float:
-        """What the same processes have had of processors, all threads together."""
-        ticks = 0
-        for pid in self._processes():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
-        return ticks / os.sysconf("SC_CLK_TCK")
 
     def _processes(self) -> list[int]:
         parent = self.hub.pid
