@@ -166,23 +166,29 @@ class SkillAdmin(ContentAdmin):
 
     @admin.display(description=_("files"))
     def shown_files(self, skill: Skill) -> SafeString:
-        """Return the manifest of the version in force, with what was found in its texts."""
+        """Return the manifest of the version in force, with the findings in its texts."""
         version = skill.current()
         files, found = version.files.order_by("path"), findings(version)
         rows = format_html_join(
             "",
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
             (
                 (
                     mono(file.path),
                     ngettext("%(n)d byte", "%(n)d bytes", file.size) % {"n": file.size},
-                    file.content_id,
-                    _t("Review carefully: %(kinds)s") % {"kinds": found[file.path]} if file.path in found else "",
+                    self._digest(file.content_id, found.get(file.path)),
                 )
                 for file in files
             ),
         )
         return format_html('<table class="hub-table">{}</table>', rows)
+
+    @staticmethod
+    def _digest(digest: str, finding: str | None) -> SafeString | str:
+        """Return the digest, above the finding: its column has the room."""
+        if finding is None:
+            return digest
+        return format_html("{}<br>{}", digest, _t("Review carefully: %(kinds)s") % {"kinds": finding})
 
     def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
         if enabled:
