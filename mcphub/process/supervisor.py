@@ -7,6 +7,7 @@ the parent alone shows its end, however it ended.
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import selectors
@@ -89,6 +90,8 @@ class _Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> int:
+        if isinstance(sys.stderr, io.TextIOWrapper):  # under PYTHONUNBUFFERED a line is several writes, which mix
+            sys.stderr.reconfigure(line_buffering=True, write_through=False)
         self._listen_for_signals()
         leaving.if_signalled()
         for number in range(self._count):
@@ -101,7 +104,10 @@ class _Supervisor:
                 else:
                     key.fileobj.recv(64)  # type: ignore[union-attr]
             self._start_due()
-        return max(exit_status, self._stop())
+        killed = self._stop()
+        if exit_status:  # after the last line of every worker
+            print("mcphub serve: a worker cannot start; the log above says why.", file=sys.stderr)
+        return max(exit_status, killed)
 
     def _listen_for_signals(self) -> None:
         hear, wake = socket.socketpair()
@@ -175,7 +181,6 @@ class _Supervisor:
         if not worker.is_ready:
             self._failed_starts += 1
             if not self._was_ready or self._failed_starts >= _FAILED_STARTS:
-                print("mcphub serve: a worker cannot start; the log above says why.", file=sys.stderr)
                 self._stopping = True
                 return 1
         pause = 0.0 if worker.is_ready else 2.0 ** (self._failed_starts - 1)

@@ -248,5 +248,6 @@ def test_an_application_that_cannot_start_ends_the_hub_instead_of_looping(tmp_pa
         database.close()
         ended = run(home, "serve", "--workers", workers, "--port", str(free_port()))
         assert ended.returncode == 1
-        assert "start" in ended.stderr.splitlines()[-1]
+        last = {"1": "the hub could not start", "2": "a worker cannot start"}[workers]
+        assert ended.stderr.splitlines()[-1] == f"mcphub serve: {last}; the log above says why."
         assert "ready" not in ended.stdout
