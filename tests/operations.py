@@ -3,7 +3,8 @@
 `Hub.operate` runs a function of this module, or of another that imports no test, in a process that has the hub's
 settings. Arguments and results are JSON. A model is named as `app.Model`.
 
-    python -m tests.operations    that process: a request on each line of standard input, an answer on each of output
+    python -m tests.operations    that process: a request on each line of standard input, an answer on each of output:
+                                  the result, why there is none, and the number of the newest change that came meanwhile
 """
 
 from __future__ import annotations
@@ -26,6 +27,19 @@ def mark() -> int:
 
     number: int = BusEvent.objects.create(subject="mark").pk
     return number
+
+
+def newest_change() -> int:
+    """Return the number of the newest change, 0 where there is none or no table for it yet."""
+    from django.db import DatabaseError, models
+
+    from sessions_app.models import BusEvent
+
+    try:
+        newest: int | None = BusEvent.objects.aggregate(newest=models.Max("pk"))["newest"]
+    except DatabaseError:
+        return 0
+    return newest or 0
 
 
 def count(model: str, **filters: Any) -> int:
@@ -241,13 +255,14 @@ def _main() -> None:
     if connection.vendor == "sqlite":  # a hub on a busy machine may hold the lock for long
         connection.settings_dict["OPTIONS"]["timeout"] = PATIENCE_SECONDS
     for line in sys.stdin:
-        result, failure = None, ""
+        result, failure, before = None, "", newest_change()
         try:
             module, name, positional, named = json.loads(line)
             result = getattr(import_module(module), name)(*positional, **named)
         except Exception:
             failure = traceback.format_exc()
-        print(json.dumps([result, failure], default=str), flush=True)
+        newest = newest_change()
+        print(json.dumps([result, failure, newest if newest > before else 0], default=str), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import http.client
 import itertools
 import json
 import os
@@ -39,6 +40,9 @@ FIXTURES = "tests.conformance.fixtures"
 _FIRST_PORT, _EPHEMERAL_PORT = 10_000, 32_768
 _ports = itertools.count()
 _claimed: set[int] = set()
+_running: list[Hub] = []
+_STUCK_SECONDS = 5
+"""For how long `operate` waits for a change: a test may have stopped or cut off the hub on purpose."""
 
 Found = TypeVar("Found")
 
@@ -94,6 +98,7 @@ class Hub:
             )
         threading.Thread(target=self._read, daemon=True).start()
         self._await_ready()
+        _running.append(self)
         sys.audit("tests.hub_ready", time.monotonic() - began_at)
         return self
 
@@ -123,6 +128,8 @@ class Hub:
     def stop(self) -> int:
         """Send SIGTERM and give the exit status; kill what does not stop in time."""
         self.end_operator()
+        if self in _running:
+            _running.remove(self)
         process = self._process
         assert process is not None
         if process.poll() is None:
@@ -137,6 +144,8 @@ class Hub:
     def kill(self) -> None:
         """Send SIGKILL, as a crash would; another Hub may then be entered over the same folder."""
         assert self._process is not None
+        if self in _running:
+            _running.remove(self)
         self._process.kill()
         self._process.wait()
         self.end_operator()
@@ -152,10 +161,15 @@ class Hub:
         self._make_database()
         done = forking.run("mcphub.cli", *words, env=self.environment, input=stdin, timeout=240)
         assert done.returncode == 0, done.stdout + done.stderr
+        if self.key and self.is_running():
+            self._take_effect(self.operate(operations.newest_change))
         return done.stdout
 
     def operate(self, function: Callable[..., Found], *arguments: Any, **named: Any) -> Found:
-        """Run a function of `tests.operations` or its like in a process beside the hub; give its result, as of JSON."""
+        """Run a function of `tests.operations` or its like in a process beside the hub; give its result, as of JSON.
+
+        Each worker works by what the function changed when this returns, if the hub can be asked for that.
+        """
         asked = json.dumps([function.__module__, function.__qualname__, arguments, named])
         with self._operating:
             if self._operator is None:
@@ -166,37 +180,40 @@ class Hub:
             assert self._operator.stdout is not None
             self._operator.stdin.write(asked + "\n")
             self._operator.stdin.flush()
-            result, failure = json.loads(self._operator.stdout.readline())
+            result, failure, change = json.loads(self._operator.stdout.readline())
         assert not failure, failure
+        if change:
+            self._take_effect(change)
         given: Found = result
         return given
 
     def settle(self) -> None:
-        """Wait until each worker works by everything that was changed before.
+        """Wait until each worker works by everything that was changed before, through whichever door.
 
         Until then one may still answer by what it held, or drop what it has just learned: a test that counts requests,
-        or speaks with whichever worker it meets, settles the hub after its changes.
+        or speaks with whichever worker it meets, settles the hub after its changes. `operate` does so by itself.
         """
         mark = self.operate(operations.mark)
-        until(lambda: min(self._changes_in_force()) >= mark)
+        until(lambda: change_in_force(self._metrics_port, self.key) >= mark)
 
-    def _changes_in_force(self) -> list[float]:
-        """The newest change of each worker; -1 for one that is being replaced, or told nothing of itself."""
-        port = self.environment.get("MCPHUB_METRICS_PORT", self.port)
-        headers = {"Authorization": f"Bearer {self.key}"}
-        try:
-            told = httpx2.get(f"http://127.0.0.1:{port}/metrics", headers=headers, timeout=PATIENCE_SECONDS)
-        except httpx2.TransportError:
-            return [-1.0]
-        assert told.status_code == 200, told.text
-        found = {
-            name: re.findall(rf'^{name}{{worker="\d+"}} (\S+)$', told.text, re.MULTILINE)
-            for name in ("mcphub_worker_up", "mcphub_change_in_force")
-        }
-        return [
-            *map(float, found["mcphub_change_in_force"]),
-            *(-1.0 for is_up in found["mcphub_worker_up"] if not float(is_up)),
-        ]
+    def _take_effect(self, change: int) -> None:
+        """Wait for the change in each process on this database, but not for one that is stopped, stuck or restarted."""
+        for hub in [each for each in _running if each._database == self._database]:
+            if hub.key and hub.is_running():
+                deadline = time.monotonic() + _STUCK_SECONDS
+                with contextlib.suppress(AssertionError):  # this key may not read metrics
+                    while change_in_force(hub._metrics_port, hub.key, _STUCK_SECONDS) < change:
+                        if time.monotonic() > deadline:
+                            break
+                        time.sleep(0.01)
+
+    @property
+    def _database(self) -> str:
+        return self.environment.get("MCPHUB_DATABASE_URL") or str(self.data)
+
+    @property
+    def _metrics_port(self) -> int:
+        return int(self.environment.get("MCPHUB_METRICS_PORT", self.port))
 
     def rows(self, **filters: Any) -> list[dict[str, Any]]:
         """The recorded calls, newest first, as the auditor reads them."""
@@ -263,6 +280,26 @@ class Hub:
             raise
         found = re.search(r"^API key +(\S+)$", "".join(said), re.MULTILINE)
         self.key = found[1] if found else ""
+
+
+def change_in_force(port: int, key: str, seconds: float = PATIENCE_SECONDS) -> float:
+    """Return the newest change by which all workers work; -1 where one is being replaced, or reports nothing of itself.
+
+    The key may read metrics.
+    """
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)) as connection:
+        try:
+            connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {key}"})
+            answer = connection.getresponse()
+            told = answer.read().decode()
+        except (OSError, http.client.HTTPException):
+            return -1
+    assert answer.status == 200, told
+    up, newest = (
+        [float(value) for value in re.findall(rf'^{name}{{worker="\d+"}} (\S+)$', told, re.MULTILINE)]
+        for name in ("mcphub_worker_up", "mcphub_change_in_force")
+    )
+    return min(newest) if all(up) else -1
 
 
 def until(ask: Callable[[], Found], seconds: float = PATIENCE_SECONDS) -> Found:

@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 
 from tests import forking, operations
-from tests.servers import ROOT, free_port, until
+from tests.servers import ROOT, change_in_force, free_port, until
 from tests.waiting import PATIENCE_SECONDS
 
 TOOLBOX = ROOT / "tests" / "toolbox" / "bundle.json"
@@ -71,7 +71,7 @@ class Hub:
         asked = json.dumps([function.__module__, function.__qualname__, arguments, named])
         done = self._run("tests.operations", given=f"{asked}\n")
         assert done.returncode == 0, done.stderr
-        result, failure = json.loads(done.stdout)
+        result, failure, _ = json.loads(done.stdout)
         assert not failure, failure
         return result
 
@@ -138,14 +138,6 @@ class Hub:
                 raise SystemExit(f"The hub was not ready again in {self.patience_seconds:.0f} s.")
             time.sleep(0.02)
 
-    def in_force(self, key: str) -> float:
-        """Return the newest change by which each worker works; -1 where one does not tell of itself."""
-        headers = {"Authorization": f"Bearer {key}"}
-        told = httpx2.get(f"{self.url}/metrics", headers=headers, timeout=PATIENCE_SECONDS)
-        assert told.status_code == 200, told.text
-        found = re.findall(r'^mcphub_change_in_force{worker="\d+"} (\S+)$', told.text, re.MULTILINE)
-        return min(map(float, found)) if len(found) == self._workers else -1.0
-
     def processes(self) -> list[int]:
         """The hub's process and those under it."""
         assert self._process is not None
@@ -189,7 +181,7 @@ def settle(hubs: Sequence[Hub], key: str) -> None:
     The key may read metrics.
     """
     mark = hubs[0].operate(operations.mark)
-    until(lambda: all(hub.in_force(key) >= mark for hub in hubs))
+    until(lambda: all(change_in_force(hub.port, key) >= mark for hub in hubs))
 
 
 def _on(machine: str) -> list[str]:
