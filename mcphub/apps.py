@@ -41,7 +41,9 @@ class McpHubConfig(AppConfig):
         ending.connect()
         if settings.MCPHUB_EMBEDDED:  # a host has groups of its own, and commands that are none of the hub's
             from mcphub.embedding import checks as _checks  # noqa: F401 - they register themselves
+            from mcphub.embedding import flushing
 
+            flushing.connect()
             return
         # It holds the keys of the hub, which its children would else read from /proc.
         if sys.platform == "linux":

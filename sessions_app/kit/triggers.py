@@ -205,6 +205,12 @@ class AppendOnlyTrigger:
             f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()",
         ]
 
+    def lift_for_flush(self, vendor: str) -> str:
+        """Return the statement after which Django's `flush` can empty the table; UPDATE stays refused."""
+        if vendor == "postgresql":
+            return f"DROP TRIGGER IF EXISTS {self._name}_truncate ON {self.table}"
+        return f"DROP TRIGGER IF EXISTS {self._name}_delete"
+
 
 @dataclass(frozen=True, slots=True)
 class Notify:

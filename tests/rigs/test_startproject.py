@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from mcphub.cli import main
 from tests.host_project import HostProject
+from tests.servers import POSTGRES
 from tests.waiting import until
 
 pytestmark = pytest.mark.rig
@@ -37,6 +39,23 @@ def use_own_people(project: HostProject) -> None:
     project.run("python manage.py makemigrations people")
 
 
+FLUSHED = """from django.contrib.auth import get_user_model
+from django.test import TransactionTestCase
+
+from invocations.models import McpToolInvocation
+from mcphub.testing import Client
+
+
+class Calls(TransactionTestCase):
+    def call(self):
+        assert not McpToolInvocation.objects.exists()
+        ann = get_user_model().objects.create_user("ann")
+        assert Client(ann).call("count_words", text="a b").data == {"result": 2}
+
+    test_one = test_another = call
+"""
+
+
 @pytest.mark.parametrize("has_own_people", [False, True], ids=["auth.User", "its own user model"])
 def test_a_new_project_passes_its_tests_and_answers_a_client(tmp_path: Path, has_own_people: bool) -> None:
     folder = tmp_path / "shop"
@@ -60,6 +79,20 @@ def test_a_new_project_passes_its_tests_and_answers_a_client(tmp_path: Path, has
         project.run(f'python manage.py shell -v 0 -c "{BLOCKED}"')
         asyncio.run(until(lambda: "error" in project.ask("tools/list")))
         assert project.ask("tools/list")["error"]["data"]["errorCode"] == "unauthorized"
+
+
+@pytest.mark.parametrize("server", ["", f"{POSTGRES}/mcphub_flushed_{os.getpid()}"], ids=["sqlite", "postgresql"])
+def test_tables_of_records_are_emptied_after_a_test_that_commits(tmp_path: Path, server: str) -> None:
+    """Django flushes the test database then; the rule that records never change must not fail tests of a host."""
+    folder = tmp_path / "shop"
+    assert main(["startproject", "shop", str(folder)]) == 0
+    (folder / "notes" / "tests.py").write_text(FLUSHED)
+    project = HostProject(folder)
+    if server:
+        project.environment["DATABASE_URL"] = server
+    tried = project.attempt("python manage.py test")
+    assert tried.returncode == 0, tried.stderr
+    assert "Ran 2 tests" in tried.stderr
 
 
 @pytest.mark.parametrize(
