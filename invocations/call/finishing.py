@@ -26,7 +26,7 @@ from invocations.redaction.hiding import Hidden
 from invocations.stages import Answer, CommitPart, Refuse
 from sessions_app.kit import tracing
 from sessions_app.protocol import json
-from sessions_app.protocol.errors import AuditUnavailable, HubError, SessionNotFound, ToolFailure
+from sessions_app.protocol.errors import AuditUnavailable, Cancelled, HubError, SessionNotFound, ToolFailure
 from tools_catalog.call.base import Json
 from tools_catalog.call.noted import NOTHING_NOTED, Noted
 from tools_catalog.catalog.snapshot import Tool
@@ -181,7 +181,9 @@ class Finish:
         row = self._rows.outcome(record, intended.started, end.seconds, end.recorded, end.code, end.rendered)
         outcome = Outcome(row, record.invocation_id)
         if not intended.has_intent:
-            outcome.key, outcome.session_id = record.key, record.session
+            outcome.key = record.key
+            if end.code != Cancelled.code:  # what ends a session stops its calls: the record shows that they were made
+                outcome.session_id = record.session
         if intended.brought:
             outcome.brings = _of_outcome(intended, end.recorded)
         verdict = await self._commits.record(outcome)

@@ -106,6 +106,7 @@ def test_a_question_ends_with_the_key_that_was_asked(hub: Hub, brief: tuple[str,
         assert asked["method"] == "elicitation/create"
         hub.operate(operations.revoke_key, name, "lost")
         (last,) = [message for message in heard if message.get("id") == 1]
+    assert "result" in last, last
     assert last["result"]["_meta"]["mcphub/error"]["errorCode"] == "cancelled"
 
 

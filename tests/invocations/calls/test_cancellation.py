@@ -6,9 +6,13 @@ import asyncio
 from functools import partial
 
 import pytest
+from channels.db import database_sync_to_async
 
 from invocations.ledger.records import Intent
+from sessions_app.protocol.lifecycle import SessionEvent
+from sessions_app.store import end
 from tests.invocations.calls.call_path import (
+    CALLER,
     SAID,
     CallPath,
     Held,
@@ -60,6 +64,24 @@ def test_cancellation_by_the_client_stops_the_backend_and_is_recorded():
             assert call_path.calls.running.cancel_request(session, '"r"')
             answer = await call
             assert not call_path.calls.running.cancel_request(session, '"r"')
+        assert answer.is_error
+        assert (await only_invocation()).error_code == "cancelled"
+
+    session = live_session()
+    run(scenario)
+
+
+def test_a_read_that_is_stopped_because_its_session_ended_is_recorded_as_cancelled():
+    """Whether the end of the session or that of the call is written first."""
+
+    async def scenario():
+        held = Held()
+        async with CallPath(tool(held, read_only=True)) as call_path:
+            call = call_path.start(session=session, request_id=1)
+            await held.entered.wait()
+            await database_sync_to_async(end)([session], SessionEvent.CLOSE, "test")
+            call_path.calls.running.cancel_of({CALLER.principal})
+            answer = await call
         assert answer.is_error
         assert (await only_invocation()).error_code == "cancelled"
 
