@@ -59,7 +59,8 @@ def page() -> str:
         (
             "In your Django project",
             "From `mcphub.embedding`, the last two from `mcphub.embedding.viewsets`; see [embedding.md](embedding.md), "
-            "also for the signals of `invocations.signals`. Tests use [`mcphub.testing`](testing.md).",
+            "also for the signals of `invocations.signals` and `tools_catalog.signals`. "
+            "Tests use [`mcphub.testing`](testing.md).",
             [embedding.add_hub, embedding.mount, viewsets.register_viewset, viewsets.register_model],
         ),
     ]

@@ -68,6 +68,7 @@ from tools_catalog.discovery import links
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.egress import guard as egress
 from tools_catalog.models import PersonalList, aliases
+from tools_catalog.signals import send_changes
 from tools_catalog.upstream.listing import Offers
 from tools_catalog.upstream.peers import PeerPort
 from tools_catalog.upstream.pool import ConnectionEnvironment, Pool
@@ -423,6 +424,7 @@ class Hub:
         self.configuration = now = replace(before, **changes)
         self._end_callers(now.keys.ended(before.keys, time.time()))
         if bus.TOOLS_CHANGED in stale:
+            self.spawn(asyncio.create_task(send_changes(before.catalog, now.catalog), name="mcphub-tool-changed"))
             self.upstreams.follow(now.catalog.upstreams.specs, now.catalog.upstreams.undiscovered)
             self.calls.rows.counts.keep_only(now.catalog.tools)
         if stale & {bus.TOOLS_CHANGED, bus.TOOLSETS_CHANGED}:

@@ -1,4 +1,4 @@
-"""Signals of calls: who receives them knows each call that was made, and changes none."""
+"""Signals of calls and of the catalogue: who receives them knows each call that was made, and changes none."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 
 from invocations.models import McpToolInvocation
 from invocations.signals import call_finished, call_started
 from mcphub.testing import Client
+from mcphub.testing.in_place import connections_kept
+from tests.factories import McpToolDefinitionFactory
 from tools_catalog.backends import python
 from tools_catalog.backends.python import ToolError
+from tools_catalog.catalog.snapshot import Catalog
+from tools_catalog.models import McpToolDefinition
+from tools_catalog.signals import send_changes, tool_changed
 
 pytestmark = pytest.mark.django_db
 
@@ -74,3 +80,28 @@ def test_a_failure_of_the_tool_is_an_end_and_a_refusal_none(heard: list[tuple[st
     assert [(name, sent.get("is_error")) for name, sent in heard] == [("started", None), ("finished", True)]
     assert Client(ann).call("halve", number="x").is_error
     assert len(heard) == 2
+
+
+def test_each_difference_of_the_catalogue_is_sent_once() -> None:
+    received: list[tuple[str, str]] = []
+
+    def receive(*, tool: str, change: str, **_: Any) -> None:
+        received.append((tool, change))
+
+    def sent_between(before: Catalog, now: Catalog) -> list[tuple[str, str]]:
+        received.clear()
+        with connections_kept():
+            async_to_sync(send_changes)(before, now)
+        return list(received)
+
+    tool_changed.connect(receive)
+    try:
+        McpToolDefinitionFactory(name="new")
+        with_new = Catalog.load(None)
+        assert sent_between(Catalog(), with_new) == [("new", "added")]
+        assert sent_between(with_new, Catalog.load(with_new)) == []
+        McpToolDefinition.objects.filter(name="new").update(enabled=False)
+        assert sent_between(with_new, Catalog.load(with_new)) == [("new", "changed")]
+        assert sent_between(with_new, Catalog()) == [("new", "removed")]
+    finally:
+        assert tool_changed.disconnect(receive)

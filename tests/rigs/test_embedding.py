@@ -10,16 +10,30 @@ import httpx2
 import pytest
 
 from tests.host_project import HostProject
-from tests.servers import ROOT
+from tests.servers import ROOT, until
 from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.rig
+
+
+RECEIVER = """
+from django.dispatch import receiver
+from tools_catalog.signals import tool_changed
+
+
+@receiver(tool_changed)
+def note(*, tool, change, **_):
+    with open("changes.log", "a") as log:
+        print(tool, change, file=log)
+"""
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProject]:
     made = HostProject(tmp_path_factory.mktemp("host") / "project")
     made.follow()
+    with (made.folder / "shop" / "tools.py").open("a") as tools:
+        tools.write(RECEIVER)
     with made.served():
         yield made
 
@@ -43,6 +57,14 @@ def test_the_call_is_on_record_in_the_name_of_its_person(project: HostProject) -
     assert recorded.startswith("count_people ok")
     assert "laptop" in recorded
     assert "as they were sealed" in project.run("python manage.py mcphub audit verify")
+
+
+def test_the_server_sends_which_tool_changed(project: HostProject) -> None:
+    changes = project.folder / "changes.log"
+    for word in ("disable", "enable"):
+        before = changes.read_text() if changes.exists() else ""
+        project.run(f"python manage.py mcphub tool {word} count_people")
+        until(lambda before=before: changes.exists() and changes.read_text() == before + "count_people changed\n")
 
 
 def test_a_call_without_a_key_is_refused(project: HostProject) -> None:
