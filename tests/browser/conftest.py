@@ -76,7 +76,9 @@ def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
 def chromium(program: str) -> Iterator[Any]:
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+            executable_path=program,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+            timeout=PATIENCE_SECONDS * 1000,
         )
         yield browser
         browser.close()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.browser.test_catalogue import look
+from tests.waiting import PATIENCE_SECONDS
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -108,6 +109,11 @@ def test_what_a_program_does_at_its_first_start_is_seen_while_it_does_it(page: A
     expect(page.get_by_text("Lists its tools")).to_be_visible()
     look(page, "servers-first-started")
     page.get_by_role("link", name="slow", exact=True).click()
+    page.wait_for_load_state()
+    page.locator("summary", has_text="Limits").click()
+    page.locator("#id_connect_seconds").fill(str(PATIENCE_SECONDS))  # it is looked at while it starts
+    page.get_by_role("button", name="Save and continue editing").click()
+    expect(page.get_by_text(re.compile("was changed successfully"))).to_be_visible()
     page.get_by_role("link", name="Test", exact=True).click()
     page.wait_for_url(re.compile("/test/"))
     page.get_by_role("button", name="Test", exact=True).click()

@@ -150,6 +150,7 @@ def test_the_pages_are_open_to_everybody(hub: Hub, chromium: Any, scheme: str, l
         found = []
 
         def judge() -> None:
+            page.wait_for_load_state()  # a page without its end, or its styles, shuts people out
             page.evaluate(axe)
             told = page.evaluate("axe.run({resultTypes: ['violations']})")
             found.extend((each["id"], each["nodes"][0]["html"]) for each in told["violations"])

@@ -11,6 +11,7 @@ it again. Each answer that names an account must name that of who asked. Exit st
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -94,11 +95,18 @@ class Rig:
             self.hub.operate(age, "api")
 
     def kill_a_worker(self) -> None:
-        children = Path(f"/proc/{self.hub.pid}/task/{self.hub.pid}/children").read_text().split()
-        workers = [pid for pid in children if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        if workers:
-            os.kill(int(self.random.choice(workers)), signal.SIGKILL)
-            self.outcomes["workers killed"] += 1
+        children = Path(f"/proc/{self.hub.pid}/task/{self.hub.pid}/children")
+        while workers := [pid for pid in children.read_text().split() if _may_be_worker(pid)]:
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(int(self.random.choice(workers)), signal.SIGKILL)
+                self.outcomes["workers killed"] += 1
+                return
+
+
+def _may_be_worker(pid: str) -> bool:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def main() -> int:

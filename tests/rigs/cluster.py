@@ -114,7 +114,8 @@ class Cluster:
 
     def thaw(self) -> None:
         for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # its connection has ended meanwhile
+                os.kill(pid, signal.SIGCONT)
 
     def revive(self) -> None:
         """Wait until it accepts connections; start it where it ends itself before that."""

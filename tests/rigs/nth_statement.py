@@ -344,7 +344,7 @@ def _clean(rig: Rig, make: type[Act]) -> list[tuple[str, int]]:
     Those that it sends each time: others are the hub's own, such as its sign of life, and need not come again.
     """
     runs: list[list[tuple[str, int]]] = []
-    for _ in range(3):  # the first may fill what the hub keeps
+    for _ in range(5):  # the first may fill what the hub keeps
         act = make(rig)
         act.prepare()
         rig.order(words="", nth=0, how="once")
@@ -353,7 +353,7 @@ def _clean(rig: Rig, make: type[Act]) -> list[tuple[str, int]]:
         if problem := told.words if not told.done else _settled(act, told):
             raise SystemExit(f"{make.__name__} fails where nothing fails: {problem}")
         runs.append([(words, seen[: at + 1].count(words)) for at, words in enumerate(seen)])
-    return [statement for statement in runs[2] if statement in runs[1]]
+    return [statement for statement in runs[-1] if all(statement in run for run in runs[1:])]
 
 
 def _settled(act: Act, told: Told) -> str:

@@ -158,9 +158,11 @@ class Hub:
     def kill_one_worker(self, chance: float) -> None:
         """SIGKILL to one worker; the supervisor goes on. `chance` in 0..1 chooses which."""
         assert self._process is not None
-        listed = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        if listed:
-            os.kill(int(listed[int(chance * len(listed)) % len(listed)]), signal.SIGKILL)
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        while listed := children.read_text().split():
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(int(listed[int(chance * len(listed)) % len(listed)]), signal.SIGKILL)
+                return
 
     def stop(self) -> int:
         assert self._process is not None

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.upstream import probe
 from tools_catalog.upstream.spec import ConnectionSpec
 
@@ -46,9 +47,8 @@ def test_an_address_that_speaks_no_mcp_is_told_in_a_sentence(shop: str, settings
     def secret(name: str, host: str) -> str:
         raise LookupError(name)
 
-    steps = asyncio.run(
-        probe.probe(ConnectionSpec(id=1, slug="shop", transport="streamable-http", url=shop), secret, "1")
-    )
+    spec = ConnectionSpec(id=1, slug="shop", transport="streamable-http", url=shop, connect_seconds=PATIENCE_SECONDS)
+    steps = asyncio.run(probe.probe(spec, secret, "1"))
     assert [(step.kind, step.is_good) for step in steps] == [("address", True), ("connect", False)]
     assert steps[-1].outcome == ("The upstream answers JSON, but no JSON-RPC. Is this the address of an MCP endpoint?")
     assert "canary" not in caplog.text  # an answer may repeat a secret

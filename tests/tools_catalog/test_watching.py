@@ -15,6 +15,7 @@ import pytest
 from mcphub.commands.connection_trial import TrialLines
 from sessions_app.protocol.errors import ServerBusy
 from tests.factories import LaunchProfileFactory, McpConnectionFactory
+from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.discovery import watching
 from tools_catalog.discovery.watching import TrialState
 from tools_catalog.upstream import probe
@@ -58,7 +59,7 @@ async def watched(spec: ConnectionSpec, until_seen: Callable[[TrialState], bool]
 
 @pytest.mark.program
 def test_stderr_seconds_and_what_is_loaded_are_seen_before_the_program_answers(tmp_path: Path) -> None:
-    spec, gate = slow(tmp_path)
+    spec, gate = slow(tmp_path, connect_seconds=PATIENCE_SECONDS)
     before: list[TrialState] = []
 
     def let_go(sight: TrialState) -> bool:
@@ -78,7 +79,7 @@ def test_stderr_seconds_and_what_is_loaded_are_seen_before_the_program_answers(t
 
 @pytest.mark.program
 def test_a_program_ends_when_nobody_watches_its_test_any_longer(tmp_path: Path) -> None:
-    spec, gate = slow(tmp_path)
+    spec, gate = slow(tmp_path, connect_seconds=PATIENCE_SECONDS)
     asyncio.run(watched(spec, lambda sight: "downloading" in sight.stderr))
     # The child waits at the pipe's other end for as long as it lives.
     with pytest.raises(OSError, match="No such device"):

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from invocations.chain import service
+from sessions_app.kit.database import Dedicated
+from tests.servers import until
 from tests.waiting import PATIENCE_SECONDS
 
 
@@ -18,6 +20,7 @@ class Process:
     """A sealing process as a hub starts it."""
 
     def __init__(self, **more: Any) -> None:
+        _await_lease()
         options = {
             "database": service.where(),
             "folder": str(service.keys().folder),
@@ -55,3 +58,13 @@ class Process:
 
     def end(self) -> None:
         self.child.communicate(timeout=PATIENCE_SECONDS)
+
+
+def _await_lease() -> None:
+    """Wait until nobody seals: PostgreSQL lets go of a lock a moment after the process that had it has ended."""
+    database = Dedicated()
+    try:
+        lease = service.lease_of(service.log_of(database))
+        until(lambda: not lease.is_taken())
+    finally:
+        database.close()

@@ -17,6 +17,7 @@ from invocations.chain.sealer import Sealer
 from tests.invocations.chain.processes import Process
 from tests.invocations.chain.rows import fill, verify
 from tests.servers import until
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -34,13 +35,13 @@ else:
 """A key of its own, which the hub never sees."""
 
 
-def command(folder: Path, script: str, seconds: float = 30) -> SigningCommand:
+def command(folder: Path, script: str, seconds: float = PATIENCE_SECONDS) -> SigningCommand:
     file = folder / "kms.py"
     file.write_text(script)
     return SigningCommand((sys.executable, str(file)), seconds)
 
 
-def commanded(folder: Path, script: str, public_key: str = "", seconds: float = 30) -> KeyFolder:
+def commanded(folder: Path, script: str, public_key: str = "", seconds: float = PATIENCE_SECONDS) -> KeyFolder:
     source = KeySource(source="MCPHUB_SIGNING_COMMAND", command=command(folder, script, seconds), public_key=public_key)
     return KeyFolder(folder / "audit", source)
 
@@ -86,10 +87,10 @@ def test_the_public_key_may_come_from_a_setting_in_any_usual_form(kms, tmp_path)
 @pytest.mark.parametrize(
     ("script", "seconds", "words"),
     [
-        ("import sys; sys.exit(3)", 30, "ended with status 3"),
-        ("print('no signature')", 30, "gave no Ed25519 signature"),
-        ("import sys; sys.stdout.buffer.write(bytes(64))", 30, "does not fit the public key"),
-        ("import sys\nwhile True: sys.stdout.write('x' * 1000)", 30, "gave more than 4096 bytes"),
+        ("import sys; sys.exit(3)", PATIENCE_SECONDS, "ended with status 3"),
+        ("print('no signature')", PATIENCE_SECONDS, "gave no Ed25519 signature"),
+        ("import sys; sys.stdout.buffer.write(bytes(64))", PATIENCE_SECONDS, "does not fit the public key"),
+        ("import sys\nwhile True: sys.stdout.write('x' * 1000)", PATIENCE_SECONDS, "gave more than 4096 bytes"),
         ("import time; time.sleep(3600)", 0.5, "did not end in 0.5 seconds"),
         ("import subprocess; subprocess.Popen(['sleep', '3600'])", 0.5, "did not end in 0.5 seconds"),
         ("import os, time; os.close(1); time.sleep(3600)", 0.5, "did not end in 0.5 seconds"),

@@ -117,6 +117,7 @@ def secrecy_alone(target: Target) -> str:
         }
         outcomes = {way: answer.status_code for way, answer in tries.items()}
         until(lambda: name in speaker.modern("tools/list").text)
+        target.hub.settle()  # the rule came after the tool
         speaker.modern_call(name, {"pin": secret, "card": secret})
         row = until(lambda: auditor.get(f"/api/invocations/?tool={name}").json()["results"])[0]
         shown = auditor.get(f"/api/invocations/{row['invocation_id']}/").text
@@ -145,6 +146,7 @@ def behind_a_connection(target: Target) -> str:
         Speaker(target.hub.url, target.hub.key) as speaker,
     ):
         until(lambda: "till_greet" in speaker.modern("tools/list").text)
+        target.hub.settle()  # the call at the end may meet another worker
         tries = {
             **{
                 name: manager.patch("/api/launch-profiles/till/", json={name: value})

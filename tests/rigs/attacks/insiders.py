@@ -79,6 +79,7 @@ def secret_elsewhere(target: Target) -> str:
         assert _saved(editor, {**tool, "configuration": {"url": f"{own.url}/x", "headers": CARRIED}})
         with Speaker(target.hub.url, target.hub.key) as speaker:
             until(lambda: "carrier" in speaker.modern("tools/list").text)
+            target.hub.settle()
             answer = speaker.modern_call("carrier").text
         need(own.heard[-1]["authorization"] == f"Bearer {CANARY}", "the approved tool did not send it")
         need(encoded.decode() not in answer and CANARY not in answer, f"the client read it: {answer[:300]}")
@@ -200,6 +201,7 @@ def _loosened(target: Target) -> str:
         answer = editor.patch("/api/services/loose-shop/", json={"url": bank.url})
         need(answer.status_code == 202, f"a service moved to the bank: {answer.status_code} {answer.text[:200]}")
         until(lambda: "loose-moved" in speaker.modern("tools/list").text)
+        target.hub.settle()  # a call may meet another worker than the list
         listed = until(lambda: "loose-toolset" in (text := speaker.modern("tools/list").text) and text)
         names = [f"loose-{way}" for way in _WAYS_OUT] + ["loose-other", "loose-other-copy", "loose-moved"]
         for name in names:
@@ -231,6 +233,7 @@ def moved_approval(target: Target) -> str:
         target.hub.operate(operations.create, "tools_catalog.McpPolicyRule", **row)
         tool = {"name": "moved-pay", "description": "Pays.", "input_schema": schema, "backend": "http"}
         assert editor.post("/api/tool-definitions/", json={**tool, "configuration": configuration}).status_code == 201
+        target.hub.settle()  # each call may meet another worker
         asked = [{"amount": 1}, {"amount": 2}]
         answers = [Apart(partial(_call_once_known, speaker, "moved-pay", arguments)) for arguments in asked]
         waiting = until(lambda: (found := target.hub.operate(approving.waiting, "moved-pay"))[1:] and found)

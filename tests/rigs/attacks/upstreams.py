@@ -55,6 +55,7 @@ def insolence(target: Target) -> str:
     connected(target)
     with Speaker(target.hub.url, target.hub.key) as speaker:
         until(lambda: "insolent.ask" in speaker.modern("tools/list").text)
+        target.hub.settle()  # a session may meet another worker than the list
         passed = []
         for method, params in QUESTIONS:
             reached, said = ask(speaker, method, params)
@@ -75,6 +76,7 @@ def on_record(target: Target) -> str:
     connected(target)
     with Speaker(target.hub.url, target.hub.key) as speaker:
         until(lambda: "insolent.ask" in speaker.modern("tools/list").text)
+        target.hub.settle()  # a session may meet another worker than the list
         ask(speaker, ELICIT, form("canary_of_a_question"))
     [call] = target.hub.rows(tool="insolent.ask", limit=1)
     found = target.hub.rows(asked_by=call["invocation_id"])

@@ -91,7 +91,8 @@ def used(server: Any, use: Callable[[UpstreamClient], Any], account: Any = None,
 
     async def run() -> Any:
         async with serving(server) as peer:
-            spec = ConnectionSpec(id=1, slug="up", transport="streamable-http", url=f"{peer.url}/mcp", **members)
+            patient = {"connect_seconds": PATIENCE_SECONDS, **members}
+            spec = ConnectionSpec(id=1, slug="up", transport="streamable-http", url=f"{peer.url}/mcp", **patient)
             policy = EgressPolicy(allow=("127.0.0.1",))
             client = UpstreamClient(spec, Scrubber(lambda name, host: ""), "1", policy=policy, account=account)
             try:

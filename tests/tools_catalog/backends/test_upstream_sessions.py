@@ -87,7 +87,9 @@ def event(document: Any, **fields: str) -> bytes:
 @asynccontextmanager
 async def connected(upstream: Upstream) -> AsyncIterator[tuple[UpstreamClient, Peer]]:
     async with serving(upstream) as server:
-        spec = ConnectionSpec(id=1, slug="up", transport="streamable-http", url=f"{server.url}/mcp")
+        spec = ConnectionSpec(
+            id=1, slug="up", transport="streamable-http", url=f"{server.url}/mcp", connect_seconds=PATIENCE_SECONDS
+        )
         policy = EgressPolicy(allow=("127.0.0.1",))
         client = UpstreamClient(spec, Scrubber(lambda name, host: ""), "1", policy=policy)
         await client.open()
