@@ -41,7 +41,7 @@ _FIRST_PORT, _EPHEMERAL_PORT = 10_000, 32_768
 _ports = itertools.count()
 _claimed: set[int] = set()
 _running: list[Hub] = []
-_STUCK_SECONDS = 5
+_STUCK_SECONDS = 20
 """For how long `operate` waits for a change: a test may have stopped or cut off the hub on purpose."""
 
 Found = TypeVar("Found")
@@ -294,6 +294,8 @@ def change_in_force(port: int, key: str, seconds: float = PATIENCE_SECONDS) -> f
             told = answer.read().decode()
         except (OSError, http.client.HTTPException):
             return -1
+    if answer.status >= 500:  # it could not look up the key just now, or is stopping
+        return -1
     assert answer.status == 200, told
     up, newest = (
         [float(value) for value in re.findall(rf'^{name}{{worker="\d+"}} (\S+)$', told, re.MULTILINE)]

@@ -30,5 +30,6 @@ def seen(words: str, *, without: str) -> list[str]:
             stat, line = (Path(f"/proc/{number}/{name}").read_bytes().decode() for name in ("stat", "cmdline"))
         except OSError:
             continue
-        told.append(f"{number} {stat.rpartition(')')[2][:40]} {line}")
+        if words in line.replace("\0", " "):  # else it ended while the others were looked for
+            told.append(f"{number} {stat.rpartition(')')[2][:40]} {line}")
     return told

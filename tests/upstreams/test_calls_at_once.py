@@ -8,18 +8,22 @@ from pathlib import Path
 from tests import operations
 from tests.servers import Hub, until
 from tests.upstreams.conftest import Operator
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.conftest import TOOLBOX
 from tests.wire.speech import Speaker
 from tests.wire.toolbox import Apart, Box, text_of
 
 LINK = "tools_catalog.McpConnectionLink"
+TOOL = "tools_catalog.McpToolDefinition"
 
 
 def test_a_call_beyond_the_bound_waits_for_the_one_before(operator: Operator, speaker: Speaker, tmp_path: Path) -> None:
     far = Hub(tmp_path, flags=["--allow-anonymous"], environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX)
     with far:
         box = Box(far)
+        far.operate(operations.change, TOOL, {"name": "hold"}, timeout_seconds=PATIENCE_SECONDS)
         operator.connect("narrow", url=f"{far.url}/mcp", max_concurrent=1)
+        operator.limit("narrow.", PATIENCE_SECONDS)  # what is held waits for what the test looks at
         until(lambda: "narrow.hold" in speaker.modern("tools/list").text)
         first = Apart(lambda: speaker.modern_call("narrow.hold", {"name": box.name}))
         until(lambda: box.has("began"))
@@ -39,7 +43,9 @@ def test_a_caller_who_holds_his_share_of_an_upstream_leaves_a_place_to_others(
     far = Hub(tmp_path, flags=["--allow-anonymous"], environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX)
     with far, contextlib.ExitStack() as stack:
         box = Box(far)
+        far.operate(operations.change, TOOL, {"name": "hold"}, timeout_seconds=PATIENCE_SECONDS)
         operator.connect("shared", url=f"{far.url}/mcp", max_concurrent=4)
+        operator.limit("shared.", PATIENCE_SECONDS)
         until(lambda: "shared.hold" in speaker.modern("tools/list").text)
         greedy = [stack.enter_context(Speaker(speaker.url, speaker.key)) for _ in range(6)]
         held = [Apart(lambda one=one: one.modern_call("shared.hold", {"name": box.name})) for one in greedy]

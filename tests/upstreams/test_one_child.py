@@ -183,6 +183,8 @@ def test_the_child_moves_when_its_process_is_killed(pair: Pair) -> None:
             assert pair.holder() == pair.process(dying)
             (child,) = processes(ONE)
             asked = round_of(modern_call(here, "one.charge"))
+            for prefix in ("one.sleep", "own.sleep"):
+                pair.operator.limit(prefix, 600)  # no deadline ends them before the process does
             call = Apart(lambda: here.modern_call("one.sleep", {"seconds": 600}))
             other = Apart(lambda: there.modern_call("own.sleep", {"seconds": 600}))
             until(lambda: _open_calls(pair) == 2)

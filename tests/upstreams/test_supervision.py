@@ -16,11 +16,13 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub, until
+from tests.upstreams.bridging import ANSWERS
 from tests.upstreams.children import processes
-from tests.upstreams.conftest import PEERS, Operator
+from tests.upstreams.conftest import PEERS, Operator, old_python
 from tests.waiting import PATIENCE_SECONDS
+from tests.wire.input_requests import ALL, answer_to, calling, text_of_event
 from tests.wire.speech import Answer, Speaker
-from tests.wire.toolbox import Apart, text_of
+from tests.wire.toolbox import text_of
 from tools_catalog.bindings import origin_of
 
 pytestmark = pytest.mark.rig
@@ -289,6 +291,7 @@ def test_a_hundred_clients_with_the_same_ids_get_their_own_answers(
     switched_off.append("crowd")
     operator.connect("crowd", url=peer.url, sessions="shared")
     served("crowd.echo")
+    operator.limit("crowd.", PATIENCE_SECONDS)  # a hundred at once wait for each other
     rounds = 5
 
     async def one(http: httpx2.AsyncClient, number: int) -> list[str]:
@@ -340,16 +343,19 @@ def test_a_single_child_answers_a_second_process_too(
 def test_calls_under_way_end_on_the_connection_that_an_edit_replaces(
     operator: Operator, speaker: Speaker, served: Any, switched_off: list[str], running: Any
 ) -> None:
-    peer = running("sdk_v2.py", "http")
+    peer = running("sdk_v1.py", "streamable-http", python=old_python())
     switched_off.append("edited")
     operator.connect("edited", url=peer.url)
-    served("edited.sleep")
-    with Speaker(speaker.url, speaker.key) as other:
-        call = Apart(lambda: other.modern_call("edited.sleep", {"seconds": 3}))
-        until(lambda: "links" in operator.row("edited"))
+    served("edited.confirm")
+    operator.limit("edited.", PATIENCE_SECONDS)
+    session = speaker.open_session(**ALL)
+    with calling(speaker, session, "edited.confirm") as (_, heard):
+        asked = next(heard)  # so the call is under way over there
         operator.change("edited", idle_seconds=200)
-        assert text_of(speaker.modern_call("edited.echo", {"text": "new"})) == "new"
-        assert text_of(call.answer()) == "awake"
+        with Speaker(speaker.url, speaker.key) as other:
+            assert text_of(other.modern_call("edited.echo", {"text": "new"})) == "new"
+        speaker.post(answer_to(asked, ANSWERS["elicitation/create"]), mcp_session_id=session)
+        assert text_of_event(next(heard)) == "accept True"
 
 
 def test_a_slow_upstream_holds_up_no_other(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,8 @@ from tests.wire.input_requests import ALL, answer_to, calling, modern_call, roun
 from tests.wire.speech import Speaker
 from tests.wire.toolbox import text_of
 
+TASK_AFTER_SECONDS = 0.5
+"""What a hub without settings has for MCPHUB_TASK_AFTER_SECONDS."""
 KINDS = ("job-http", "job-moved", "job-stdio")
 """The second is redirected: its calls are the SDK's, as those through a proxy are."""
 
@@ -64,8 +68,20 @@ def test_a_task_there_is_a_task_here(kind: str, follower: Asked, upstream_hub: H
 
 
 def test_what_the_upstream_answers_at_once_is_no_task(kind: str, follower: Asked) -> None:
-    assert follower.call(f"{kind}.greet", name="Ada")["content"][0]["text"] == "Hello, Ada!"
-    assert follower.call(f"{kind}.slow_compute", seconds=0)["resultType"] == "complete"
+    assert at_once(follower, f"{kind}.greet", name="Ada")["content"][0]["text"] == "Hello, Ada!"
+    assert at_once(follower, f"{kind}.slow_compute", seconds=0)["content"][0]["text"] == "Computed in 0 s."
+
+
+def at_once(follower: Asked, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Return an answer that is no task; of a call that takes long, as on a busy machine, the hub makes its own."""
+
+    def call() -> dict[str, Any] | None:
+        began = time.monotonic()
+        found = follower.call(tool, **arguments)
+        assert found["resultType"] == "complete" or time.monotonic() - began >= TASK_AFTER_SECONDS
+        return found if found["resultType"] == "complete" else None
+
+    return until(call)
 
 
 def test_what_a_task_says_is_heard_and_cancelling_reaches_it_there(kind: str, follower: Asked) -> None:

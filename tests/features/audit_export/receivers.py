@@ -101,24 +101,23 @@ class Syslog:
         with contextlib.suppress(OSError):
             while True:
                 line, _ = self._listener.accept()
-                with contextlib.suppress(OSError, ssl.SSLError):
+                with contextlib.suppress(OSError, ssl.SSLError), line:
                     self._read(line)
 
     def _read(self, line: socket.socket) -> None:
         if self.dies_after is not None:
             line.recv(self.dies_after)
             line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            line.close()
             return
         if self._context is not None:
             line = self._context.wrap_socket(line, server_side=True)
-        whole = b""
-        while piece := line.recv(65536):
-            whole += piece
-        self.heard.put(whole)
-        if isinstance(line, ssl.SSLSocket):
-            line = line.unwrap()
-        line.close()
+        with line:  # which is another one under TLS, and may break off
+            whole = b""
+            while piece := line.recv(65536):
+                whole += piece
+            self.heard.put(whole)
+            if isinstance(line, ssl.SSLSocket):
+                line.unwrap()
 
     def messages(self) -> list[str]:
         """Return the messages of the next connection."""

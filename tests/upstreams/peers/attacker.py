@@ -29,6 +29,10 @@ HELD = frozenset(
     {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOENT, errno.EROFS, errno.ESRCH, errno.EAFNOSUPPORT,
      errno.ENETUNREACH, errno.EXDEV, errno.ENOTDIR, errno.EOPNOTSUPP}
 )  # fmt: skip
+_PATIENCE_SECONDS = 120
+"""For the lock of the database, which a hub on a busy machine may hold for long."""
+_EXITING = 0x4
+"""PF_EXITING of Linux's include/linux/sched.h, in the ninth field of /proc/PID/stat: flags."""
 IS_ARM = os.uname().machine == "aarch64"
 NUMBERS = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
@@ -202,10 +206,19 @@ def owned(process: int) -> str:
     fcntl.fcntl(here, fcntl.F_SETFL, os.O_ASYNC)
     os.write(there, b"x")
     for _ in range(20):
-        if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+        if is_ending(process):
             return "it ended"
         time.sleep(0.01)
     raise PermissionError(errno.EPERM, "the signal did not come")
+
+
+def is_ending(process: int) -> bool:
+    """Return whether a process has ended, is about to, or will once it runs: the signal for that is pending."""
+    state, *found = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    pending = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd", "ShdPnd"))]
+    ends = 1 << signal.SIGTERM - 1 | 1 << signal.SIGKILL - 1
+    return state in "ZX" or bool(int(found[5]) & _EXITING) or any(signals & ends for signals in pending)
 
 
 def libc_call(number: int) -> int:
@@ -270,7 +283,7 @@ def linked(path: Path) -> bytes:
 
 def inserted(path: Path) -> int:
     try:
-        with contextlib.closing(sqlite3.connect(path)) as database:
+        with contextlib.closing(sqlite3.connect(path, timeout=_PATIENCE_SECONDS)) as database:
             return database.execute("UPDATE sessions_app_apikey SET name = name").rowcount
     except sqlite3.OperationalError as error:
         raise PermissionError(errno.EACCES, str(error)) from error

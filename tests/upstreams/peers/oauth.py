@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import jwt
-import uvicorn
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import (
     AccessToken,
@@ -29,6 +28,7 @@ from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, Re
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp_types import Tool
+from serving import serve
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
@@ -374,8 +374,7 @@ def main() -> None:
     port = listening.getsockname()[1]
     server, accounts = made(f"http://127.0.0.1:{port}")
     app = Breaking(server.streamable_http_app(), accounts)
-    print(f"ready {port}", flush=True)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+    serve(app, listening)
 
 
 if __name__ == "__main__":

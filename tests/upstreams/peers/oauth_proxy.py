@@ -9,10 +9,10 @@ import sys
 from typing import Any
 
 import httpx2
-import uvicorn
 from fastmcp import FastMCP
 from fastmcp.server.auth import AccessToken, OAuthProxy, TokenVerifier
 from fastmcp.server.dependencies import get_access_token
+from serving import serve
 
 
 class Verifier(TokenVerifier):
@@ -74,8 +74,7 @@ def main() -> None:
     listening.listen(128)
     port = listening.getsockname()[1]
     app = made(sys.argv[1], f"http://127.0.0.1:{port}").http_app()
-    print(f"ready {port}", flush=True)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+    serve(app, listening)
 
 
 if __name__ == "__main__":

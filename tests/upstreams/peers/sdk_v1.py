@@ -8,7 +8,6 @@ import sys
 import uuid
 
 import anyio
-import uvicorn
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp.types import Completion, CompletionArgument, ElicitRequestURLParams, SamplingMessage, TextContent
@@ -158,13 +157,14 @@ def main() -> None:
     if sys.argv[1] == "stdio":
         server.run("stdio")
         return
+    from serving import serve  # which a confined child may not read
+
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
-    listener.listen(128)  # who connects from here on waits, and is not refused
-    print(f"ready {listener.getsockname()[1]}", flush=True)
+    listener.listen(128)
     app = server.sse_app() if sys.argv[1] == "sse" else server.streamable_http_app()
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).run([listener])
+    serve(app, listener, lifespan="on")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import sys
 from typing import Annotated
 
 import anyio
-import uvicorn
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, Elicit, ListRoots, MCPServer, Resolve, Sample
 from mcp.server.mcpserver.exceptions import ToolError
@@ -173,13 +172,13 @@ def main() -> None:
     if sys.argv[1] == "stdio":
         server.run("stdio")
         return
+    from serving import serve  # which a confined child may not read
+
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
-    listener.listen(128)  # who connects from here on waits, and is not refused
-    print(f"ready {listener.getsockname()[1]}", flush=True)
-    config = uvicorn.Config(server.streamable_http_app(), log_level="warning", lifespan="on")
-    uvicorn.Server(config).run([listener])
+    listener.listen(128)
+    serve(server.streamable_http_app(), listener, lifespan="on")
 
 
 if __name__ == "__main__":

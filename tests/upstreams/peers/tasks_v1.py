@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-import uvicorn
 from mcp.server.experimental.task_context import ServerTaskContext
 from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
@@ -118,13 +117,14 @@ def main() -> None:
     if sys.argv[1] == "stdio":
         anyio.run(over_stdio)
         return
+    from serving import serve  # which a confined child may not read
+
     app = events() if sys.argv[1] == "sse" else streamable()
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
-    listener.listen(128)  # who connects from here on waits, and is not refused
-    print(f"ready {listener.getsockname()[1]}", flush=True)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).run([listener])
+    listener.listen(128)
+    serve(app, listener, lifespan="on")
 
 
 if __name__ == "__main__":
