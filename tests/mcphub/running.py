@@ -24,6 +24,7 @@ def environment(data_dir: Path, **more: str) -> dict[str, str]:
         **inherited,
         "MCPHUB_DATA_DIR": str(data_dir),
         "MCPHUB_ALLOW_NOT_DURABLE": "1",
+        "MCPHUB_LEDGER_TIMEOUT_SECONDS": "20",  # a machine that runs many of these hubs is slow
         "PYTHONUNBUFFERED": "1",
         **more,
     }

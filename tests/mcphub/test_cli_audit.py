@@ -230,8 +230,7 @@ def test_a_key_in_the_environment_reaches_no_child(tmp_path: Path) -> None:
         call(hub, 1)
         until((hub.data / "audit" / "checkpoints").exists)
         hub.end_operator()
-        environments = {child: environment for child in descendants(hub.pid) if (environment := environment_of(child))}
-        assert len(environments) >= 3  # two workers, and the sealing process of one of them
+        environments = until(lambda: seen if len(seen := environments_of(hub.pid)) >= 3 else None)
         carried = {child for child, environment in environments.items() if private.encode() in environment}
         assert carried <= set(descendants(hub.pid, deep=False)), "workers are forked; nothing they start has it"
     assert not (hub.data / "audit" / "signing.key").exists()
@@ -248,8 +247,16 @@ def descendants(pid: int, *, deep: bool = True) -> list[int]:
     return found
 
 
+def environments_of(pid: int) -> dict[int, bytes]:
+    """Return those of all descendants: two workers, and the sealing process of one of them.
+
+    A look may miss some: two workers may start a sealing process at once, and the second one leaves.
+    """
+    return {child: environment for child in descendants(pid) if (environment := environment_of(child))}
+
+
 def environment_of(pid: int) -> bytes:
-    """Nothing, when it has ended: two workers may start a sealing process at once, and the second one leaves."""
+    """Nothing, when it has ended."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -273,7 +280,8 @@ def test_checkpoints_leave_for_a_webhook_and_verify_from_there(tmp_path: Path) -
         with Webhook(port) as webhook:
             until(lambda: not audit_part(hub))
             brought = webhook.bodies.get(timeout=PATIENCE_SECONDS)
-            assert hub.command("audit", "checkpoint").encode() in [brought, *webhook.bodies.queue]
+            note = hub.command("audit", "checkpoint").encode()
+            until(lambda: note in [brought, *webhook.bodies.queue])  # kept after the answer
     kept = tmp_path / "kept"
     kept.write_bytes(brought)
     assert "1 published checkpoints agree" in hub.command("audit", "verify", "--checkpoint", str(kept))

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from deploy.release import first_call
@@ -16,7 +15,7 @@ from mcphub.features.backup import sealed
 from tests import secret_operations
 from tests.in_process import environment, run
 from tests.mcphub import running
-from tests.servers import POSTGRES, Hub
+from tests.servers import Hub, postgres_database
 
 pytestmark = [pytest.mark.program, pytest.mark.slow]
 
@@ -29,13 +28,8 @@ def databases(request: pytest.FixtureRequest) -> Iterator[list[dict[str, str]]]:
     if request.param == "sqlite":
         yield [{}, {}]
         return
-    names = [f"mcphub_test_backup_{os.getpid()}_{number}" for number in (1, 2)]
-    with psycopg.connect(f"{POSTGRES}/postgres", autocommit=True) as server:
-        for name in names:
-            server.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
-        yield [{"MCPHUB_DATABASE_URL": f"{POSTGRES}/{name}"} for name in names]
-        for name in names:
-            server.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+    with postgres_database(is_empty=True) as first, postgres_database(is_empty=True) as second:
+        yield [{"MCPHUB_DATABASE_URL": address} for address in (first, second)]
 
 
 def passphrase(folder: Path, text: str = PASSPHRASE) -> str:
@@ -166,5 +160,6 @@ def test_secrets_move_to_a_new_key_while_a_hub_runs(tmp_path: Path) -> None:
         assert hub.operate(secret_operations.secret_of, "house") == "s3cret-of-the-house", (
             "a process that runs reads the file again"
         )
-        (hub.data / "encryption_keys").write_text(new.removesuffix(old))
+        (hub.data / "draft").write_text(new.removesuffix(old))
+        (hub.data / "draft").replace(hub.data / "encryption_keys")  # at once for every reader
         assert hub.command("secrets", "rotate", "--keep-key").startswith("0 rows")

@@ -24,7 +24,13 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """One that names the data of another hub, which a demo leaves alone."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
     other = {"MCPHUB_DATA_DIR": str(tmp_path / "other"), "MCPHUB_DATABASE_URL": f"sqlite:///{tmp_path / 'other.db'}"}
-    return {**kept, **other, "MCPHUB_ALLOW_NOT_DURABLE": "1", "PYTHONUNBUFFERED": "1"}
+    return {
+        **kept,
+        **other,
+        "MCPHUB_ALLOW_NOT_DURABLE": "1",
+        "MCPHUB_LEDGER_TIMEOUT_SECONDS": "20",  # a machine that runs many hubs is slow
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 def command(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -216,7 +216,7 @@ def test_sigterm_lets_a_call_under_way_finish(tmp_path: Path, workers: str) -> N
     home = tmp_path / "home"
     bundle, apps = ROOT / "tests" / "toolbox" / "bundle.json", "tests.toolbox"
     template.copy_to(home / "hub.sqlite3", bundle=bundle, apps=apps)
-    with serve(home, "--workers", workers, MCPHUB_APPS=apps) as hub:
+    with serve(home, "--workers", workers, MCPHUB_APPS=apps, MCPHUB_DRAIN_SECONDS=str(PATIENCE_SECONDS)) as hub:
         key = _printed(hub, "API key")
         _, headers, _ = _post(hub, key, _INITIALIZE)
         session = {"Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
@@ -226,10 +226,10 @@ def test_sigterm_lets_a_call_under_way_finish(tmp_path: Path, workers: str) -> N
         answers: list[tuple[int, dict[str, str], bytes]] = []
         caller = threading.Thread(target=lambda: answers.append(_post(hub, key, call, **session)))
         caller.start()
-        began = until(lambda: list(home.rglob("x.began")))
+        until((home / "toolbox" / "x.began").exists)
         hub.process.send_signal(signal.SIGTERM)
         until(lambda: not _accepts(hub))
-        (began[0].parent / "x.release").touch()
+        (home / "toolbox" / "x.release").touch()
         assert hub.process.wait(PATIENCE_SECONDS) == 0
         caller.join(PATIENCE_SECONDS)
     assert b"x was released" in answers[0][2]

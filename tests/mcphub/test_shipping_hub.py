@@ -47,9 +47,10 @@ def _metric(hub: Hub, name: str) -> dict[str, float]:
     return found
 
 
-def _ready(hub: Hub) -> tuple[int, str]:
+def _is_ready(hub: Hub, words: str) -> bool:
+    """Return whether the hub is ready, and what it reports of shipping begins so."""
     answer = httpx2.get(f"{hub.url}/ready", timeout=PATIENCE_SECONDS)
-    return answer.status_code, answer.json()["parts"].get("shipping", "")
+    return answer.status_code == 200 and answer.json()["parts"].get("shipping", "").startswith(words)
 
 
 def test_a_target_that_is_away_is_said_everywhere_and_the_hub_stays_ready(hub: Hub) -> None:
@@ -58,8 +59,8 @@ def test_a_target_that_is_away_is_said_everywhere_and_the_hub_stays_ready(hub: H
     hub.operate(rows.add_target, name="files", kind="folder", address="files")
     with Speaker(hub.url, hub.key) as speaker:
         assert speaker.modern_call("echo", {"text": "one"}).status_code == 200
-    until(lambda: _ready(hub)[1].startswith("behind: siem by "))
-    assert _ready(hub)[0] == 200
+    # At one look; another may find a database that did not answer in its two seconds.
+    until(lambda: _is_ready(hub, "behind: siem by "))
     for metric, target, least in (  # each worker looks in its own time
         ("lag_rows", "siem", 1),
         ("lag_seconds", "siem", 1),

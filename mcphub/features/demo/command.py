@@ -23,7 +23,13 @@ from mcphub.features.demo.model import DemoModel
 _FOLDER = "var/demo"
 _MARK = "demo"
 """A file in the folder: the command has made it, and may remove it."""
-_KEPT = ("MCPHUB_ALLOW_NOT_DURABLE", "MCPHUB_EGRESS_PROXY", "MCPHUB_LOG_LEVEL", "MCPHUB_LOG_FORMAT")
+_KEPT = (
+    "MCPHUB_ALLOW_NOT_DURABLE",
+    "MCPHUB_EGRESS_PROXY",
+    "MCPHUB_LEDGER_TIMEOUT_SECONDS",
+    "MCPHUB_LOG_LEVEL",
+    "MCPHUB_LOG_FORMAT",
+)
 """Variables that a demo takes over; the others locate another hub's data."""
 
 
