@@ -59,6 +59,17 @@ class RefuseFuture:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class AnnounceKeysOf(AnnounceEach):
+    """As `AnnounceEach`, one event for each key of the person that a row of `table` is about."""
+
+    def _insert(self, row: str, now: str) -> str:
+        return (
+            f"INSERT INTO sessions_app_busevent (subject, payload, created_at) SELECT '{self.subject}', id, {now} "  # noqa: S608 - our own names
+            f"FROM sessions_app_apikey WHERE owner_id = {row}.{self.number}"
+        )
+
+
 RULES: tuple[TriggerRule, ...] = (
     RefuseUpdate(
         "sessions_app_mcpsession",
@@ -109,9 +120,9 @@ RULES: tuple[TriggerRule, ...] = (
     Announce("sessions_app_mcpworkspace", "workspaces_changed"),
     *(Announce(f"sessions_app_mcpworkspace_{role}", "workspaces_changed") for role in ROLES),
     # A person's key does what its person may, who may be disabled, renamed, or lose a group or a permission.
-    Announce(PEOPLE.table, "keys_changed", ("is_active", "is_superuser", "username")),
-    Announce(PEOPLE.groups, "keys_changed"),
-    Announce(PEOPLE.permissions, "keys_changed"),
+    AnnounceKeysOf(PEOPLE.table, "keys_changed", ("is_active", "is_superuser", "username"), PEOPLE.key),
+    AnnounceKeysOf(PEOPLE.groups, "keys_changed", number=PEOPLE.member),
+    AnnounceKeysOf(PEOPLE.permissions, "keys_changed", number=PEOPLE.member),
     Announce("auth_group_permissions", "keys_changed"),
     RefuseUpdate(
         "sessions_app_apikey",

@@ -14,6 +14,8 @@ class PeopleTables(NamedTuple):
     groups: str
     """Of the memberships."""
     permissions: str
+    member: str
+    """The column of the person in the last two."""
 
 
 def _read() -> PeopleTables:
@@ -23,6 +25,7 @@ def _read() -> PeopleTables:
         user._meta.pk.column,
         user.groups.through._meta.db_table,
         user.user_permissions.through._meta.db_table,
+        user._meta.get_field("groups").m2m_column_name(),
     )
 
 

@@ -86,6 +86,9 @@ class AnnounceEach(Announce):
 
     number: str = "id"
 
+    def _insert(self, row: str, now: str) -> str:
+        return f"{_INTO} VALUES ('{self.subject}', {row}.{self.number}, {now})"
+
     def sqlite(self) -> list[str]:
         return [
             statement
@@ -94,16 +97,16 @@ class AnnounceEach(Announce):
                 f"{self.table}_announce_{event.split()[0].lower()}",
                 f"AFTER {event}",
                 self.table,
-                f"{_INTO} VALUES ('{self.subject}', {row}.{self.number}, {_NOW['sqlite']})",
+                self._insert(row, _NOW["sqlite"]),
             )
         ]
 
     def postgresql(self) -> list[str]:
         function = f"mcphub_announce_each_{self.table}"
         return [
-            f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "  # noqa: S608
-            f"IF TG_OP = 'DELETE' THEN {_INTO} VALUES ('{self.subject}', OLD.{self.number}, now()); "
-            f"ELSE {_INTO} VALUES ('{self.subject}', NEW.{self.number}, now()); END IF; RETURN NULL; END $$",
+            f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"IF TG_OP = 'DELETE' THEN {self._insert('OLD', 'now()')}; "
+            f"ELSE {self._insert('NEW', 'now()')}; END IF; RETURN NULL; END $$",
             f"CREATE OR REPLACE TRIGGER {self.table}_announce "
             f"AFTER INSERT OR DELETE OR UPDATE{self._of} ON {self.table} "
             f"FOR EACH ROW EXECUTE FUNCTION {function}()",

@@ -8,13 +8,14 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission, User
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from sessions_app import bus
 from sessions_app.kit.database import Dedicated
 from sessions_app.models import ApiKey, BusEvent
+from tests.factories import UserFactory
 from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -52,6 +53,35 @@ def test_every_kind_of_change_to_a_key_is_announced():
     assert announced()
     ApiKey.objects.all().revoke("lost")
     assert announced()
+
+
+def test_a_change_of_a_person_announces_that_persons_keys_alone():
+    """To read all keys again stops each process for seconds where there are many."""
+    ann, bob = UserFactory(), UserFactory()
+    mine = {str(ApiKey.issue(name, owner=ann)[0].pk) for name in ("one", "two")}
+    ApiKey.issue("bob", owner=bob)
+    ApiKey.issue("machine")
+    group, permission = Group.objects.create(name="people"), Permission.objects.first()
+
+    def payloads():
+        found = set(BusEvent.objects.filter(subject="keys_changed").values_list("payload", flat=True))
+        BusEvent.objects.all().delete()
+        return found
+
+    payloads()
+    for change in (
+        lambda: ann.groups.add(group),
+        lambda: ann.groups.remove(group),
+        lambda: ann.user_permissions.add(permission),
+        lambda: ann.user_permissions.clear(),
+        lambda: User.objects.filter(pk=ann.pk).update(username="other"),
+        lambda: User.objects.filter(pk=ann.pk).update(is_superuser=True),
+    ):
+        change()
+        assert payloads() == mine
+    User.objects.filter(pk=ann.pk).update(is_active=False)
+    assert payloads() >= mine
+    group.delete()
 
 
 @pytest.mark.parametrize(
