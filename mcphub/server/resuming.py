@@ -130,6 +130,7 @@ class Resuming:
         """Each lives as long as its answer."""
         self._followers: dict[str, Follower] = {}
         self._waiting: list[CallStreamEvent] = []
+        self._writing: list[CallStreamEvent] = []
         self._writer: asyncio.Task[None] | None = None
         self._releases: set[asyncio.Future[None]] = set()
         self._untrimmed: Counter[str] = Counter()
@@ -161,10 +162,13 @@ class Resuming:
         """Write the waiting events; those that gather meanwhile are the next batch."""
         while self._waiting:
             batch, self._waiting = self._waiting[-_MOST_WAITING:], []
+            self._writing = batch
             try:
                 await persistently(_WRITE_SECONDS, _write, batch)
             except Exception as error:
                 logger.warning("%d events of streams could not be kept: %s", len(batch), error)
+            finally:
+                self._writing = []
             for stream in {event.stream for event in batch}:
                 self.grew(stream)
             try:
@@ -195,8 +199,11 @@ class Resuming:
             raise InvalidRequest("Last-Event-ID is not one of the hub's. Open the stream without it.")
         stream, number = match[1], int(match[2])
         until = time.monotonic() + _LATE_SECONDS
-        while not await database_sync_to_async(events.is_kept)(session_id, stream, number):
-            if time.monotonic() > until:
+        while True:
+            is_over = time.monotonic() > until and not self._is_unwritten(stream)
+            if await database_sync_to_async(events.is_kept)(session_id, stream, number):
+                break
+            if is_over:
                 raise InvalidRequest(
                     "What follows Last-Event-ID is not kept any more. Send the request again with the same id: "
                     "a call that was made is answered as before."
@@ -211,6 +218,10 @@ class Resuming:
         if await database_sync_to_async(events.is_whole)(session_id, stream, number):
             follower.close()
         return follower
+
+    def _is_unwritten(self, stream_id: str) -> bool:
+        """Return whether this process has yet to write events of the stream that it sent."""
+        return any(event.stream == stream_id for event in (*self._writing, *self._waiting))
 
     def leave(self, follower: Follower) -> None:
         follower.close()

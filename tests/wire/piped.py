@@ -9,6 +9,7 @@ import subprocess
 import threading
 import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ class Piped:
 
     def __init__(self, folder: Path, environment: Mapping[str, str], *words: str) -> None:
         self.name = f"piped-{uuid.uuid4().hex[:12]}"
+        self.began_at = datetime.now(UTC).isoformat()
         self._log = folder / f"{self.name}.log"
         with self._log.open("w") as log:
             self.process = forking.start(
@@ -86,12 +88,16 @@ class Piped:
         lines = iter(lambda: self._lines.get(timeout=_END_SECONDS), None)
         return [heard for heard in map(json.loads, lines) if not _is_news(heard)]
 
-    def ask(self, message: Any) -> Any:
-        """Send a request; give its answer. News of an edit may come between: more than once, and late."""
-        self.say(message)
+    def hear_no_news(self) -> Any:
+        """The next line but for news of an edit, which may come between: more than once, and late."""
         while _is_news(heard := self.hear()):
             pass
         return heard
+
+    def ask(self, message: Any) -> Any:
+        """Send a request; give its answer."""
+        self.say(message)
+        return self.hear_no_news()
 
     def shake_hands(self, version: str = LEGACY) -> None:
         answer = self.ask(hello(version, self.name, "hello"))

@@ -21,7 +21,7 @@ STARTER = {"add", "current_time", "echo", "fetch_url", "recent_invocations", "to
 EXPLANATION = '`b` is required; `a` must be number, not "two".'
 REFUSAL = 'There is no tool named "nowhere". Ask tools/list for the names.'
 STDIO = [sys.executable, "-m", "mcphub.cli", "stdio"]
-_LONGEST_SECONDS = 600
+_LONGEST_SECONDS = 1800
 """Of a client, which may wait long for the others before the edit comes that all wait for."""
 _HERE = Path(install.__file__).parent
 

@@ -21,13 +21,14 @@ class Connection:
         self._lines = answer.iter_lines()
         self.answer = answer
         self.id = ""
+        self._number = 0
         kind, number, ready = self.hear()
         assert (kind, number) == ("ready", 1)
         self.ready = ready
         self.id = ready["connectionId"]
 
     def hear(self, *, beats: bool = False) -> tuple[str, int, Any]:
-        """The next event; heartbeats are skipped unless asked for."""
+        """The next event; heartbeats are skipped unless asked for, and counted like the others."""
         found: dict[str, str] = {}
         for line in self._lines:
             if line == "" and "data" in found:
@@ -35,6 +36,8 @@ class Connection:
                 assert data["connectionId"] == (self.id or data["connectionId"])
                 assert isinstance(data["sentAt"], int)
                 assert "requestId" in data
+                self._number += 1
+                assert int(found["id"]) == self._number
                 if found["event"] != "heartbeat" or beats:
                     return found["event"], int(found["id"]), data
                 found = {}

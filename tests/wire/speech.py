@@ -165,6 +165,11 @@ def unmarked(error: dict[str, Any]) -> dict[str, Any]:
 def error_of(answer: httpx2.Response) -> dict[str, Any]:
     """The JSON-RPC error in a body, which every refusal carries."""
     assert answer.headers["content-type"] == "application/json", answer.text
+    return late_error_of(answer)
+
+
+def late_error_of(answer: httpx2.Response) -> dict[str, Any]:
+    """The JSON-RPC error of a call that was under way: after ten seconds its answer is a stream, of status 200."""
     body = answer.json()
     assert body["jsonrpc"] == "2.0"
     assert "result" not in body

@@ -13,7 +13,7 @@ from tests.servers import Hub, until
 from tests.waiting import PATIENCE_SECONDS
 from tests.wire import approving
 from tests.wire.conftest import TOOLBOX, make_keys
-from tests.wire.speech import Speaker
+from tests.wire.speech import Speaker, late_error_of
 from tests.wire.task_clients import Follower
 from tests.wire.toolbox import Apart, Box
 
@@ -267,5 +267,5 @@ def test_a_right_that_was_taken_away_while_the_call_was_held_is_missed(patient: 
         [id_] = until(lambda: patient.operate(approving.waiting, COUNT))
         patient.operate(operations.update, "sessions_app.ApiKey", {"name": "losing"}, scopes=["tools:list"])
         patient.operate(approving.decide, id_, True)
-        assert held.answer().status_code == 403
+        assert late_error_of(held.answer())["data"]["errorCode"] == "forbidden"
         assert not box.has("counted")

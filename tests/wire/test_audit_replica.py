@@ -48,8 +48,13 @@ def auditor(hub: Hub) -> Iterator[httpx2.Client]:
 
 @pytest.fixture
 def paused(standby: tuple[Cluster, Standby], auditor: httpx2.Client) -> Iterator[Any]:
-    """A standby that goes on receiving, and applies nothing."""
+    """A standby that goes on receiving, and applies nothing more than what is on record now."""
+    with psycopg.connect(standby[0].address, autocommit=True) as primary:
+        written = primary.execute("SELECT pg_current_wal_lsn()").fetchone()
     with psycopg.connect(standby[1].address, autocommit=True) as connection:
+        until(
+            lambda: connection.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", written).fetchone() == (True,)
+        )
         connection.execute("SELECT pg_wal_replay_pause()")
         until(lambda: connection.execute("SELECT pg_get_wal_replay_pause_state()").fetchone() == ("paused",))
         yield connection

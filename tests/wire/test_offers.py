@@ -12,7 +12,8 @@ import pytest
 from tests import operations
 from tests.servers import Hub, until
 from tests.wire.edits import PROMPT, RESOURCE, by_method
-from tests.wire.speech import LEGACY, META, Speaker, error_of, hello, request
+from tests.wire.speech import LEGACY, META, Speaker, error_of, hello, late_error_of, request
+from tests.wire.test_calls import leave
 from tests.wire.toolbox import Apart, Box
 
 Ask = Callable[..., Any]
@@ -236,18 +237,14 @@ def test_a_session_cancels_what_it_reads(speaker: Speaker, box: Box) -> None:
     word = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "r"}}
     with Speaker(speaker.url, speaker.key) as other:
         assert other.post(word, mcp_session_id=session).status_code == 202
-    assert error_of(reading.answer())["data"]["errorCode"] == "cancelled"
+    assert late_error_of(reading.answer())["data"]["errorCode"] == "cancelled"
     assert box.has("cancelled")
 
 
 def test_a_stateless_client_that_goes_cancels_what_it_reads(speaker: Speaker, box: Box) -> None:
-    params = {"uri": f"box://long/{box.name}"}
-    gone = Speaker(speaker.url, speaker.key)
-    reading = Apart(lambda: gone.modern("resources/read", params))
-    until(lambda: box.has("began"))
-    gone.http.close()
+    body = speaker.modern_body("resources/read", params := {"uri": f"box://long/{box.name}"})
+    leave(speaker, body, box, speaker.modern_headers("resources/read", params))
     until(lambda: box.has("cancelled"))
-    assert reading.settled() is None
 
 
 def test_caching_hints_say_who_may_share_what(speaker: Speaker) -> None:

@@ -15,7 +15,7 @@ from tests import operations
 from tests.servers import Hub, until
 from tests.waiting import PATIENCE_SECONDS
 from tests.wire.piped import beside
-from tests.wire.speech import LEGACY, Speaker, error_of, hello, request
+from tests.wire.speech import LEGACY, Speaker, error_of, hello, late_error_of, request
 from tests.wire.toolbox import Apart, Box
 
 Door = Callable[[str, dict[str, Any], Any], dict[str, Any]]
@@ -122,7 +122,7 @@ def test_a_read_that_its_client_cancels_is_on_record(speaker: Speaker, hub: Hub,
     word = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "r"}}
     with Speaker(speaker.url, speaker.key) as other:
         other.post(word, mcp_session_id=session)
-    assert error_of(reading.answer())["data"]["errorCode"] == "cancelled"
+    assert late_error_of(reading.answer())["data"]["errorCode"] == "cancelled"
     row = hub.row(client=speaker.name)
     assert (row["error_code"], row["target"]) == ("cancelled", "box://long/{name}")
 

@@ -98,7 +98,7 @@ def test_comments_come_beside_answers_on_an_event_stream(speaker: Speaker) -> No
                 comments += line.startswith(":")
                 if line.startswith("data: "):
                     break
-            if comments == 4:
+            if comments >= 4:
                 return
     raise AssertionError(f"{comments} comments came in {LONGEST} s.")
 
@@ -147,6 +147,7 @@ def test_of_two_workers_each_keeps_its_clients_and_a_killed_one_frees_its_places
         with contextlib.suppress(httpx2.HTTPError, AssertionError):
             while silent.hear():
                 pass
+        until(lambda: not Path(f"/proc/{pid}").exists())  # its streams end before it is gone
         with anew(one) as other, connect(other) as line:
             assert line.ask(request("tools/list", {}, 1))[0] == "message"
         assert process not in pair.operate(operations.values, PLACE, "process_id")

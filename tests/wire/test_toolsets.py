@@ -154,7 +154,8 @@ def test_the_sdk_calls_through_a_toolset_in_both_eras_and_over_sse(hub: Hub, key
             async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE_SECONDS) as http:
                 address = f"{hub.url}/mcp/s/few"
                 await through(Client(streamable_http_client(address, http_client=http), mode=mode))
-        await through(Client(sse_client(f"{hub.url}/mcp/s/few/sse", headers=headers), mode="legacy"))
+        address = f"{hub.url}/mcp/s/few/sse"
+        await through(Client(sse_client(address, headers=headers, timeout=PATIENCE_SECONDS), mode="legacy"))
 
     anyio.run(run)
 

@@ -26,7 +26,7 @@ from tests.wire.remote import connect
 from tests.wire.resumption import begin, frames, resume
 from tests.wire.scatter import scattered
 from tests.wire.sdks import ERAS, SDKS
-from tests.wire.speech import LEGACY, MODERN, Speaker, error_of, hello, request
+from tests.wire.speech import LEGACY, MODERN, Speaker, error_of, hello, late_error_of, request
 from tests.wire.toolbox import Apart, Box, text_of
 from tests.wire.workers import ENOUGH, WAYS, anew, asked, attempts
 
@@ -372,7 +372,7 @@ def test_a_stalled_worker_that_was_taken_for_dead_withholds_its_answer_and_serve
     finally:
         os.kill(pid, signal.SIGCONT)
     box.release()
-    assert error_of(call.answer())["data"]["errorCode"] == "audit_unavailable"
+    assert late_error_of(call.answer())["data"]["errorCode"] == "audit_unavailable"
     assert [each["error_code"] for each in pair.rows(session=session)] == ["interrupted"]
     pair.operate(operations.update, row, {"pk": process}, boot_mark=mark)
     again = speaker.open_session()
