@@ -28,6 +28,7 @@ from sessions_app.protocol.json import Json
 MOST_STREAMS = 32
 """In one process: each holds a thread and a connection while it reads."""
 _LOOK_SECONDS = 0.2
+_FIRST_SECONDS = 2
 _HEARTBEAT_SECONDS = 15
 _CHECK_SECONDS = 5
 """How often it is asked whether the reader still may."""
@@ -57,7 +58,10 @@ class SettlingCalls:
         """Return the sequence, asking the database a few times a second at most, whoever asks."""
         with self._lock:
             if time.monotonic() - self._looked >= _LOOK_SECONDS:
-                self._settled = max(self._settled, self._settling.look(log_on(connection)))
+                log = log_on(connection)
+                if not self._settling.is_known:
+                    self._settled = self._settling.await_first(log, _FIRST_SECONDS)
+                self._settled = max(self._settled, self._settling.look(log))
                 self._looked = time.monotonic()
             return self._settled
 
