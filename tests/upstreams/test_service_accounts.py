@@ -118,16 +118,17 @@ def text_of(answer: dict[str, Any]) -> str:
     return str(answer["result"]["content"][0]["text"])
 
 
-def test_each_person_calls_an_api_with_an_account_of_their_own(hub: Hub, api: str, people: Any) -> None:
-    (anna, of_anna), (boris, of_boris) = people["anna"], people["boris"]
-    refused = call(hub, of_anna, "api_me")
-    assert refused["result"]["isError"], refused
-    address = next(word for word in text_of(refused).split() if word.startswith("http"))
-    assert address.startswith(f"{hub.url}/connect/service/api/?link=")
-    assert boris.http.get(address.removeprefix(hub.url)).status_code == 403
-    accounts.connect(anna, address, "alice")
-    assert '"login":"alice"' in text_of(call(hub, of_anna, "api_me")).replace(" ", "")
-    assert call(hub, of_boris, "api_me")["result"]["isError"]
+def test_each_person_calls_an_api_with_an_account_of_their_own(hub: Hub, api: str) -> None:
+    with Client(hub) as client, Person(hub, "ella") as ella, Person(hub, "fred") as fred:
+        of_ella, of_fred = (client.sign_in(person)["access_token"] for person in (ella, fred))
+        refused = call(hub, of_ella, "api_me")
+        assert refused["result"]["isError"], refused
+        address = next(word for word in text_of(refused).split() if word.startswith("http"))
+        assert address.startswith(f"{hub.url}/connect/service/api/?link=")
+        assert fred.http.get(address.removeprefix(hub.url)).status_code == 403
+        accounts.connect(ella, address, "alice")
+        assert '"login":"alice"' in text_of(call(hub, of_ella, "api_me")).replace(" ", "")
+        assert call(hub, of_fred, "api_me")["result"]["isError"]
 
 
 def test_a_token_that_the_api_gives_back_is_cut_out(hub: Hub, api: str, people: Any) -> None:
