@@ -43,13 +43,13 @@ async def fickle(context: Context, name: str) -> str:
     return f"{given.action}"
 
 
-@tool(open_world=False, timeout_seconds=1)
+@tool(open_world=False, timeout_seconds=3)
 async def impatient(context: Context) -> str:
     """Have little time, but wait for the person."""
     return str(await context.elicit("Quick?", _SURE))
 
 
-@tool(open_world=False, timeout_seconds=1)
+@tool(open_world=False, timeout_seconds=3)
 def impatient_thread(context: SyncContext) -> str:
     """The same from a thread."""
     return str(context.elicit("Quick?", _SURE))
