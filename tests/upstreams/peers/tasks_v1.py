@@ -64,7 +64,10 @@ async def call_tool(name: str, arguments: dict[str, Any]) -> Any:
     context = server.request_context.experimental
     context.validate_task_mode(SUPPORT[name])
     if name == "states":
-        tasks, _ = await support.store.list_tasks()
+        tasks, more = await support.store.list_tasks()
+        while more:
+            page, more = await support.store.list_tasks(more)
+            tasks += page
         found = [task.status for task in tasks if labels.get(task.taskId) == arguments["label"]]
         return text(json.dumps(found))
     if not context.is_task:
