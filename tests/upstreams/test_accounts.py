@@ -66,13 +66,24 @@ def shared(hub: Hub, peer: Peer, operator: Person) -> str:
 
 
 @pytest.fixture(scope="module")
-def personal(hub: Hub, peer: Peer, operator: Person, people: Any) -> str:
+def own(hub: Hub, peer: Peer, operator: Person, people: Any) -> str:
     """A connection where each calls as himself; the operator's account lists the tools."""
     hub.operate(accounts.add, "own", peer.url, "personal")
     accounts.connect(operator, "/connect/to/own/?as=all", "lister")
     until(lambda: "result" in call(hub, hub.key, "own_whoami"))
     hub.settle()  # the other worker serves it, too
     return "own"
+
+
+@pytest.fixture
+def personal(hub: Hub, own: str, people: Any) -> str:
+    """That connection, where Anna has the account of Alice and Boris that of Bob, whatever a test before ended."""
+    known = hub.operate(accounts.state, own)["accounts"]
+    for name, subject in (("anna", "alice"), ("boris", "bob")):
+        person = people[name][0]
+        if known.get(person.principal, {}).get("state") != "connected":
+            accounts.connect(person, "/connect/to/own/", subject)
+    return own
 
 
 def call(hub: Hub, token: str, tool: str, **capabilities: Any) -> dict[str, Any]:
@@ -154,23 +165,24 @@ def test_a_person_without_rights_connects_no_account_for_all(hub: Hub, shared: s
     assert anna.http.get("/connect/to/one/?as=all").status_code == 404
 
 
-def test_each_person_calls_with_an_account_of_their_own(hub: Hub, personal: str, people: Any) -> None:
-    (anna, of_anna), (boris, of_boris) = people["anna"], people["boris"]
-    refused = call(hub, of_anna, "own_whoami")
-    assert "result" in refused, refused
-    assert refused["result"]["isError"], refused
-    words = text_of(refused)
-    assert f"{hub.url}/connect/to/own/?link=" in words
-    address = next(word for word in words.split() if word.startswith("http"))
-    # Somebody else's browser learns nothing there, and connects nothing.
-    assert boris.http.get(address.removeprefix(hub.url)).status_code == 403
-    accounts.connect(anna, address, "alice")
-    assert text_of(call(hub, of_anna, "own_whoami")) == "alice"
-    assert call(hub, of_boris, "own_whoami")["result"]["isError"]
-    accounts.connect(boris, "/connect/to/own/", "bob")
-    for _ in range(3):
-        assert text_of(call(hub, of_boris, "own_whoami")) == "bob"
-        assert text_of(call(hub, of_anna, "own_whoami")) == "alice"
+def test_each_person_calls_with_an_account_of_their_own(hub: Hub, own: str) -> None:
+    with Client(hub) as client, Person(hub, "ella") as ella, Person(hub, "fred") as fred:
+        of_ella, of_fred = (client.sign_in(person)["access_token"] for person in (ella, fred))
+        refused = call(hub, of_ella, "own_whoami")
+        assert "result" in refused, refused
+        assert refused["result"]["isError"], refused
+        words = text_of(refused)
+        assert f"{hub.url}/connect/to/own/?link=" in words
+        address = next(word for word in words.split() if word.startswith("http"))
+        # Somebody else's browser learns nothing there, and connects nothing.
+        assert fred.http.get(address.removeprefix(hub.url)).status_code == 403
+        accounts.connect(ella, address, "alice")
+        assert text_of(call(hub, of_ella, "own_whoami")) == "alice"
+        assert call(hub, of_fred, "own_whoami")["result"]["isError"]
+        accounts.connect(fred, "/connect/to/own/", "bob")
+        for _ in range(3):
+            assert text_of(call(hub, of_fred, "own_whoami")) == "bob"
+            assert text_of(call(hub, of_ella, "own_whoami")) == "alice"
 
 
 def test_resources_and_prompts_are_read_with_the_account_of_who_reads(hub: Hub, personal: str, people: Any) -> None:
@@ -228,8 +240,6 @@ def test_no_call_of_many_goes_out_with_the_account_of_another(hub: Hub, peer: Pe
     """Two people, both eras, two workers, tokens that end all the time: each answer is of who asked."""
     own = {"anna": "alice", "boris": "bob"}
     rounds, calls = int(os.environ.get("MCPHUB_TEST_MIXED_ROUNDS", "6")), 40
-    for name, subject in own.items():
-        accounts.connect(people[name][0], "/connect/to/own/", subject)
 
     def stateless(token: str) -> str:
         return text_of(call(hub, token, "own_whoami"))
