@@ -59,6 +59,7 @@ def test_the_demand_binds_known_revisions_and_links_to_one_of_them(demand: Deman
 def test_every_area_of_the_specification_has_its_file() -> None:
     assert {Path(file).stem for file in manifest.FILES} == {
         "asking",
+        "cards",
         "event_streams",
         "headers",
         "http",
