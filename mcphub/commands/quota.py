@@ -200,7 +200,6 @@ def _prices(options: argparse.Namespace) -> int:
 
 
 def _caller(options: argparse.Namespace) -> Caller:
-    from django.contrib.auth import get_user_model
 
     from sessions_app.caller import ANONYMOUS, caller_of, caller_of_key
     from sessions_app.models import ApiKey
@@ -213,10 +212,7 @@ def _caller(options: argparse.Namespace) -> Caller:
             )
         return caller_of_key(key)
     if options.person:
-        person = get_user_model()._default_manager.filter(username=options.person).first()
-        if person is None:
-            raise rows.missing(PEOPLE, options.person, by="quota")
-        return caller_of(person)
+        return caller_of(rows.named(PEOPLE, [options.person], by="quota")[0])
     return ANONYMOUS
 
 

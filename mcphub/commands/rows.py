@@ -131,18 +131,18 @@ def tell(
     return 0
 
 
-def named(kind: RowKind, names: Sequence[str], *, status: int = NOT_FOUND) -> list[Any]:
-    """Return the rows with these names, each once; stop at an unknown name, and suggest similar ones."""
+def named(kind: RowKind, names: Sequence[str], *, status: int = NOT_FOUND, by: str = "") -> list[Any]:
+    """Return the rows with these names, each once; stop at an unknown name, as `missing` does."""
     wanted = list(dict.fromkeys(name.replace("\0", "") for name in names))
     found = {str(getattr(row, kind.key)): row for row in kind.rows().filter(**{f"{kind.key}__in": wanted})}
     for name in wanted:
         if name not in found:
-            raise missing(kind, name, status=status)
+            raise missing(kind, name, status=status, by=by)
     return [found[name] for name in wanted]
 
 
 def missing(kind: RowKind, name: str, *, status: int = NOT_FOUND, by: str = "") -> Stop:
-    """Return the end of a command, of the kind's own or of the one named, that names no row."""
+    """Return the end of a command, of the kind's own or of the one named, that names no row. Suggest similar names."""
     known = kind.rows().order_by().values_list(kind.key, flat=True)[:_MOST_COMPARED]
     near = nearest(name, map(str, known))
     hint = f"The nearest: {', '.join(map(plain, near))}. " if near else ""

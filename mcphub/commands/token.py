@@ -247,14 +247,9 @@ def _create(options: argparse.Namespace) -> int:
 
 
 def _person(name: str | None) -> User | None:
-    from django.contrib.auth import get_user_model
+    from mcphub.commands.person import KIND
 
-    if name is None:
-        return None
-    found = get_user_model()._default_manager.filter(username=name).first()
-    if found is None:
-        raise Stop(f"mcphub token create: there is no person {name!r}; `mcphub person list` names them.", status=2)
-    return found
+    return None if name is None else rows.named(KIND, [name], status=2, by="token create")[0]
 
 
 def _workspace(name: str) -> McpWorkspace | None:

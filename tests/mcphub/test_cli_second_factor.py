@@ -18,4 +18,4 @@ def test_the_factors_of_one_person_are_taken_away(tmp_path: Path) -> None:
     assert run(tmp_path, "second-factor", "forget", "root", "--reason", "lost").stdout == "root: 1 taken away.\n"
     assert run(tmp_path, "second-factor", "forget", "root").stdout == "root has none.\n"
     nobody = run(tmp_path, "second-factor", "forget", "nobody")
-    assert (nobody.returncode, "nobody here is called 'nobody'" in nobody.stderr) == (1, True)
+    assert (nobody.returncode, "there is no person 'nobody'" in nobody.stderr) == (1, True)

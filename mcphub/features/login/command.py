@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands import rows
+from mcphub.commands.person import KIND as PEOPLE
+from mcphub.commands.stop import database_or_stop, start_django
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +18,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from django.contrib.auth import get_user_model
     from django.db import transaction
 
     from mcphub.features.login.factors import holding
@@ -25,11 +26,9 @@ def run(options: argparse.Namespace) -> int:
 
     with database_or_stop():
         first_run.migrate()
-        user = get_user_model()._default_manager.filter(username=options.name).first()
-        if user is None:
-            raise Stop(f"mcphub second-factor forget: nobody here is called {options.name!r}.")
+        (user,) = rows.named(PEOPLE, [options.name], by="second-factor forget")
         with transaction.atomic():
-            rows = SecondFactor.objects.filter(user=user).select_related("user")
-            count = holding.take_away_all(list(rows), options.reason)
+            factors = SecondFactor.objects.filter(user=user).select_related("user")
+            count = holding.take_away_all(list(factors), options.reason)
     print(f"{options.name}: {count} taken away." if count else f"{options.name} has none.")
     return 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from mcphub.commands import rows
+from mcphub.commands.person import KIND as PEOPLE
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
 _SCOPES = ("tools:list", "tools:call", "chat")
@@ -34,7 +36,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
     from django.core.exceptions import ValidationError
 
@@ -49,13 +50,8 @@ def run(options: argparse.Namespace) -> int:
         groups = list(Group.objects.filter(name__in=options.group))
         if missing := set(options.group) - {group.name for group in groups}:
             raise Stop(f"mcphub service: there is no group {min(missing)}.", status=2)
-        person = (
-            get_user_model()._default_manager.filter(username=options.accountable).first()
-            if options.accountable
-            else None
-        )
-        if options.accountable and person is None:
-            raise Stop(f"mcphub service: there is no person {options.accountable}.", status=2)
+        named = [options.accountable] if options.accountable else []
+        person = next(iter(rows.named(PEOPLE, named, status=2, by="service")), None)
         scopes = options.scope or ["tools:call"]
         try:
             made = services.make(options.name, options.endpoint, scopes, groups, answers=person)
