@@ -37,6 +37,33 @@ class Encrypted(Protocol):
         """Encrypt values of other keys anew under the first key; return the changed fields. Raises SecretError."""
 
 
+class KeepsOneSecret:
+    """Adds the methods of one secret to a model with the fields `ciphertext` and `mask`."""
+
+    ciphertext: str
+    mask: str
+
+    @property
+    def _binding(self) -> str:
+        """The associated data of the secret; see `binding`."""
+        raise NotImplementedError
+
+    def set_secret(self, plain: str) -> None:
+        """Encrypt the secret for this row; call save() afterwards. Empty: none."""
+        self.ciphertext = encrypt(plain, aad=self._binding) if plain else ""
+        self.mask = mask(plain) if plain else ""
+
+    def secret(self) -> str:
+        """Return the secret, empty where there is none. Raises SecretError."""
+        return decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
+
+    def encrypt_anew(self) -> list[str]:
+        if not self.ciphertext or is_current(self.ciphertext):
+            return []
+        self.set_secret(self.secret())
+        return ["ciphertext"]
+
+
 def binding(model: str, pk: object, field: str) -> str:
     """Return the associated data of one stored secret: model label, primary key and field."""
     return f"{model}:{pk}:{field}"

@@ -17,8 +17,8 @@ from django.utils.translation import gettext_lazy as _
 from invocations.chain.models import AuditBlock
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.protocol.errors import EgressRefused
-from tools_catalog import secrets
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.secrets import KeepsOneSecret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ class ShippingTargetQuerySet(models.QuerySet["ShippingTarget"]):
         )
 
 
-class ShippingTarget(GuardedModel):
+class ShippingTarget(KeepsOneSecret, GuardedModel):
     """A place outside that gets the audit as it is sealed."""
 
     HIDDEN = ("ciphertext",)
@@ -229,20 +229,6 @@ class ShippingTarget(GuardedModel):
             super().save(*args, **kwargs)
             if is_new:
                 ShippingState.begin(self)
-
-    def set_secret(self, plain: str) -> None:
-        """Encrypt the secret under this row's name; call save() afterwards. Empty: none."""
-        self.ciphertext = secrets.encrypt(plain, aad=self._binding) if plain else ""
-        self.mask = secrets.mask(plain) if plain else ""
-
-    def encrypt_anew(self) -> list[str]:
-        if not self.ciphertext or secrets.is_current(self.ciphertext):
-            return []
-        self.set_secret(self.secret())
-        return ["ciphertext"]
-
-    def secret(self) -> str:
-        return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
 
     @property
     def _binding(self) -> str:

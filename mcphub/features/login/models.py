@@ -27,6 +27,7 @@ from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog import secrets
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.secrets import KeepsOneSecret
 
 MOST_CERTIFICATES = 5
 MOST_MAPPED = 500
@@ -34,7 +35,7 @@ MOST_MAPPED = 500
 _CLAIM = RegexValidator(r"^[^\s\x00]{1,200}\Z", _("Enter the name of one claim, without spaces."))
 
 
-class LoginProvider(GuardedModel):
+class LoginProvider(KeepsOneSecret, GuardedModel):
     """An identity provider (OpenID Connect or SAML 2.0) by which people log in to the hub."""
 
     HIDDEN = ("ciphertext",)
@@ -207,20 +208,6 @@ class LoginProvider(GuardedModel):
     def groups_for(self, values: Iterable[str]) -> set[str]:
         """Return the names of the groups that these values of the claim give."""
         return {name for value in values for name in self.groups.get(value, ())}
-
-    def set_secret(self, plain: str) -> None:
-        """Encrypt the client secret under this row's short name; call save() afterwards. Empty: a public client."""
-        self.ciphertext = secrets.encrypt(plain, aad=self._binding) if plain else ""
-        self.mask = secrets.mask(plain) if plain else ""
-
-    def encrypt_anew(self) -> list[str]:
-        if not self.ciphertext or secrets.is_current(self.ciphertext):
-            return []
-        self.set_secret(self.secret())
-        return ["ciphertext"]
-
-    def secret(self) -> str:
-        return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
 
     @property
     def _binding(self) -> str:

@@ -20,8 +20,8 @@ from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
 from sessions_app.protocol.json import Json
-from tools_catalog import secrets
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.secrets import KeepsOneSecret
 
 _MOST_ENTRIES = 200
 
@@ -30,7 +30,7 @@ def default_algorithms() -> list[str]:
     return ["RS256", "PS256", "ES256", "EdDSA"]
 
 
-class Issuer(GuardedModel):
+class Issuer(KeepsOneSecret, GuardedModel):
     """An authorization server of others, and how its tokens become callers."""
 
     RECORDED_AS = "issuer"
@@ -217,17 +217,6 @@ class Issuer(GuardedModel):
         for user_id in LinkedIdentity.objects.filter(issuer=self.issuer).values_list("user_id", flat=True):
             bus.publish(bus.CALLER_ENDED, f"user:{user_id}")
 
-    def set_secret(self, plain: str) -> None:
-        """Encrypt the hub's secret at the issuer under this row's name; call save() afterwards. Empty: no secret."""
-        self.ciphertext = secrets.encrypt(plain, aad=self._binding) if plain else ""
-        self.mask = secrets.mask(plain) if plain else ""
-
-    def encrypt_anew(self) -> list[str]:
-        if not self.ciphertext or secrets.is_current(self.ciphertext):
-            return []
-        self.set_secret(secrets.decrypt(self.ciphertext, aad=self._binding))
-        return ["ciphertext"]
-
     @property
     def _binding(self) -> str:
         return f"signin.Issuer:{self.name}:secret"
@@ -244,7 +233,7 @@ class Issuer(GuardedModel):
             keys_address=self.keys_address,
             question_address=self.question_address,
             client_id=self.client_id,
-            secret=secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else "",
+            secret=self.secret(),
             audiences=self.audiences,
             person_claim=self.person_claim,
             makes_people=self.makes_people,
