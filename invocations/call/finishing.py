@@ -182,7 +182,7 @@ class Finish:
         outcome = Outcome(row, record.invocation_id)
         if not intended.has_intent:
             outcome.key = record.key
-            if end.code != Cancelled.code:  # what ends a session stops its calls: the record shows that they were made
+            if end.code != Cancelled.code:  # the end of a session cancels its calls, which must not read as refused
                 outcome.session_id = record.session
         if intended.brought:
             outcome.brings = _of_outcome(intended, end.recorded)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class WritersLog(Protocol):
-    """What is asked of a log."""
+    """The queries of a log that `Settling` needs."""
 
     def highest(self) -> dict[str, int]: ...
     def writers(self) -> set[str]: ...
@@ -19,29 +19,28 @@ class Settling:
     def __init__(self, table: str) -> None:
         """`table` is the name that the log has for it."""
         self._table = table
-        self._through = 0
-        self.highest = 0
-        """At the last look that asked for it. Settled as soon as the writers at that time have ended."""
-        self.is_known = False
-        """Whether any ID is known to be settled yet; a table without rows has 0."""
-        self._has_looked = False
+        self._through: int | None = None
+        self._highest: int | None = None
+        """Settled as soon as the writers at the time of this ID have ended."""
         self._writers: set[str] = set()
 
+    @property
+    def is_known(self) -> bool:
+        """Return whether any ID is settled yet; 0 is the ID of a table without rows."""
+        return self._through is not None
+
     def look(self, log: WritersLog) -> int:
-        """Return the ID, as far as one query shows. It waits for nobody, so it may lag behind by a look."""
+        """Return the ID, as far as one query shows, or 0. It waits for nobody, so it may lag behind by a look."""
         if self._writers:
             self._writers &= log.writers()
-        if self._writers:
-            return self._through
-        if self._has_looked:
-            self._through, self.is_known = self.highest, True
-        self._has_looked = True
-        # In this order: who drew an id up to the highest, and has not committed, is among the writers.
-        self.highest = log.highest()[self._table]
-        self._writers = log.writers()
         if not self._writers:
-            self._through, self.is_known = self.highest, True
-        return self._through
+            self._through = self._highest
+            # In this order: who drew an id up to the highest, and has not committed, is among the writers.
+            self._highest = log.highest()[self._table]
+            self._writers = log.writers()
+            if not self._writers:
+                self._through = self._highest
+        return self._through or 0
 
     def await_first(self, log: WritersLog, seconds: float) -> int:
         """Return the first ID that is settled, once those who write now have committed.
@@ -52,7 +51,7 @@ class Settling:
         settled = self.look(log)
         while not self.is_known:
             if time.monotonic() > until:
-                return self.highest
-            time.sleep(0.01)
+                return self._highest or 0
+            time.sleep(0.01)  # the database signals no end of a transaction
             settled = self.look(log)
         return settled

@@ -7,7 +7,7 @@ from tests.waiting import PATIENCE_SECONDS
 
 
 class ScriptedLog:
-    """A log whose writers end as they are told to."""
+    """A log with scripted writers."""
 
     def __init__(self, *looks: tuple[int, set[str]]) -> None:
         """`looks`: the highest id and the writers, as each look finds them; the last one stays."""
