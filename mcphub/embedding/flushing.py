@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from django.apps import apps
 from django.core import mail
 from django.db import connections
@@ -33,4 +35,4 @@ def _is_of_tests(connection: BaseDatabaseWrapper) -> bool:
     """Return whether a run of tests has made this database: by the name, in a process prepared for tests."""
     is_prepared = hasattr(mail, "outbox")  # by setup_test_environment(), which pytest-django calls as well
     name, own = str(connection.settings_dict["NAME"]), connection.settings_dict["TEST"]["NAME"]
-    return is_prepared and (name == own or "test_" in name or "mode=memory" in name)
+    return is_prepared and (name == own or Path(name).name.startswith("test_") or "mode=memory" in name)

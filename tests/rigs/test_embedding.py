@@ -67,6 +67,15 @@ def test_the_server_sends_which_tool_changed(project: HostProject) -> None:
         until(lambda before=before: changes.exists() and changes.read_text() == before + "count_people changed\n")
 
 
+def test_outside_of_tests_no_record_can_be_deleted(project: HostProject) -> None:
+    """The rule is lifted in databases of tests alone, so that Django can flush them."""
+    project.call("count_people")
+    delete = "from django.db import connection as c; c.cursor().execute('DELETE FROM invocations_mcptoolinvocation')"
+    tried = project.attempt(f'python manage.py shell -v 0 -c "{delete}"')
+    assert tried.returncode != 0
+    assert "records never change" in tried.stderr
+
+
 def test_a_call_without_a_key_is_refused(project: HostProject) -> None:
     assert project.ask("tools/list", key="mcph_wrong")["error"]["data"]["errorCode"] == "unauthorized"
 
