@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sessions_app import bus
 from sessions_app.kit.people_tables import PEOPLE
-from sessions_app.kit.triggers import Announce, AnnounceEach, Notify, RefuseUpdate, Tell, TriggerRule
+from sessions_app.kit.triggers import INTO_BUS, Announce, AnnounceEach, Notify, RefuseUpdate, Tell, TriggerRule
 from sessions_app.workspaces.belonging import ROLES
 
 CLOCKS_DIFFER_SECONDS = 300
@@ -64,10 +64,8 @@ class AnnounceKeysOf(AnnounceEach):
     """As `AnnounceEach`, one event for each key of the person that a row of `table` is about."""
 
     def _insert(self, row: str, now: str) -> str:
-        return (
-            f"INSERT INTO sessions_app_busevent (subject, payload, created_at) SELECT '{self.subject}', id, {now} "  # noqa: S608 - our own names
-            f"FROM sessions_app_apikey WHERE owner_id = {row}.{self.number}"
-        )
+        keys = f"SELECT '{self.subject}', id, {now} FROM sessions_app_apikey WHERE owner_id = {row}.{self.number}"  # noqa: S608 - our own names
+        return f"{INTO_BUS} {keys}"
 
 
 RULES: tuple[TriggerRule, ...] = (

@@ -15,7 +15,7 @@ from django.db import connections
 from django.db.models.signals import post_migrate
 
 _BUS = "sessions_app_busevent"
-_INTO = f"INSERT INTO {_BUS} (subject, payload, created_at)"
+INTO_BUS = f"INSERT INTO {_BUS} (subject, payload, created_at)"
 _NOW = {"sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')", "postgresql": "clock_timestamp()"}
 
 
@@ -56,10 +56,7 @@ class Announce:
         return f" OF {', '.join(self.columns)}" if self.columns else ""
 
     def sqlite(self) -> list[str]:
-        body = (
-            f"INSERT INTO {_BUS} (subject, payload, created_at) "  # noqa: S608 - our own names
-            f"VALUES ('{self.subject}', '', strftime('%Y-%m-%d %H:%M:%f', 'now'))"
-        )
+        body = f"{INTO_BUS} VALUES ('{self.subject}', '', {_NOW['sqlite']})"
         return [
             statement
             for event in ("INSERT", "DELETE", f"UPDATE{self._of}")
@@ -87,7 +84,7 @@ class AnnounceEach(Announce):
     number: str = "id"
 
     def _insert(self, row: str, now: str) -> str:
-        return f"{_INTO} VALUES ('{self.subject}', {row}.{self.number}, {now})"
+        return f"{INTO_BUS} VALUES ('{self.subject}', {row}.{self.number}, {now})"
 
     def sqlite(self) -> list[str]:
         return [
@@ -130,14 +127,14 @@ class Tell:
         return [
             f"DROP TRIGGER IF EXISTS {self.name}",
             f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW WHEN {when} "
-            f"BEGIN {_INTO} VALUES ('{self.subject}', {self.payload}, {_NOW['sqlite']}); END",
+            f"BEGIN {INTO_BUS} VALUES ('{self.subject}', {self.payload}, {_NOW['sqlite']}); END",
         ]
 
     def postgresql(self) -> list[str]:
         when = self.when.format(now=_NOW["postgresql"], true="TRUE")
         return [
             f"CREATE OR REPLACE FUNCTION {self.name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "  # noqa: S608
-            f"{_INTO} VALUES ('{self.subject}', {self.payload}, {_NOW['postgresql']}); RETURN NULL; END $$",
+            f"{INTO_BUS} VALUES ('{self.subject}', {self.payload}, {_NOW['postgresql']}); RETURN NULL; END $$",
             f"CREATE OR REPLACE TRIGGER {self.name} AFTER {self.event} ON {self.table} "
             f"FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION {self.name}()",
         ]
