@@ -205,7 +205,7 @@ class Hub:
                     while change_in_force(hub._metrics_port, hub.key, _STUCK_SECONDS) < change:
                         if time.monotonic() > deadline:
                             break
-                        time.sleep(0.01)
+                        time.sleep(0.01)  # a hub signals nobody what it works by
 
     @property
     def _database(self) -> str:

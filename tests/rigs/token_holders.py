@@ -24,7 +24,7 @@ from tests.wire.speech import BOTH, META, MODERN
 GOAL_SECONDS = 0.25
 """After which no worker takes a token that was revoked."""
 LATEST_SECONDS = 2.0
-"""What fails: a loaded machine schedules late."""
+"""The rig fails above this: a loaded machine schedules late."""
 _LEAST_SECONDS = 2.1
 """Between two renewals: the hub gives 30 pairs a minute to one client of one person."""
 _MOST_SECONDS = 4.0

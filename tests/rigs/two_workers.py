@@ -166,7 +166,7 @@ def _wait(condition: Callable[[], bool]) -> None:
     while not condition():
         if time.monotonic() > until:
             raise SystemExit("It did not come about in 20 s.")
-        time.sleep(0.005)
+        time.sleep(0.005)  # a tool leaves its mark as a file, which signals nobody
 
 
 def main() -> int:

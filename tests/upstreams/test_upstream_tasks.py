@@ -19,7 +19,7 @@ from tests.wire.speech import Speaker
 from tests.wire.toolbox import text_of
 
 TASK_AFTER_SECONDS = 0.5
-"""What a hub without settings has for MCPHUB_TASK_AFTER_SECONDS."""
+"""The default of MCPHUB_TASK_AFTER_SECONDS."""
 KINDS = ("job-http", "job-moved", "job-stdio")
 """The second is redirected: its calls are the SDK's, as those through a proxy are."""
 

@@ -72,7 +72,7 @@ def test_cancellation_by_the_client_stops_the_backend_and_is_recorded():
 
 
 def test_a_read_that_is_stopped_because_its_session_ended_is_recorded_as_cancelled():
-    """Whether the end of the session or that of the call is written first."""
+    """Here the end of the session is written first."""
 
     async def scenario():
         held = Held()

@@ -24,9 +24,9 @@ from tests.wire.toolbox import Apart, Box
 SOCKETS = 1000
 GUESSES = 200
 SLOW_SECONDS = 2.0
-"""What a bystander may wait beside a flood on a loaded machine."""
+"""The longest wait of a bystander beside a flood on a loaded machine."""
 PING_SECONDS, PING_GOAL_SECONDS = 1.0, 0.1
-"""What one body may delay the ping of another key on a loaded machine, and on a quiet one."""
+"""The longest delay of another key's ping by one body, on a loaded machine and on a quiet one."""
 ELSEWHERE = "127.0.0.2"
 """Another address of this machine, for who is no part of the flood."""
 
