@@ -176,7 +176,7 @@ class Sealer:
 
 def checkpoint_note(log: Log, keys: KeyFolder, size: int) -> str:
     """Return the checkpoint of the first `size` blocks, as it was signed when the last of them was sealed."""
-    block = log.block(size - 1)
+    block = log.block(size - 1) if size <= log.size() else None
     if block is None:
         raise KeyProblem(f"The log has no {size} blocks.")
     public = next((key for key in keys.publics() if key.key_id == block.key_id), None)

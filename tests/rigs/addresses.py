@@ -65,10 +65,15 @@ def address(pattern: str, rows: Mapping[str, Any]) -> str:
         "content_type_id": "1",
     }
     key = str(row.pk) if row is not None else "1"
-    filled = re.sub(
-        r"<(?:\w+:)?(\w+)>", lambda found: names.get(found[1], key), re.sub(r"\(\?P(<\w+>)[^)]*\)", r"\1", pattern)
-    )
-    return "/" + filled.replace("^", "").replace("/?$", "/").replace("$", "")
+    return filled(pattern, lambda name: names.get(name, key))
+
+
+def filled(pattern: str, value: Callable[[str], str]) -> str:
+    """Return the address that a pattern makes with the value of each of its parameters, by name."""
+    plain = re.sub(r"\(\?P(<\w+>)[^)]*\)", r"\1", pattern)
+    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: value(found[1]), plain).replace("^", "").replace(
+        "/?$", "/"
+    ).replace("$", "")
 
 
 def one_of_each() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ERROR_FLAG
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Model, QuerySet
 from django.db.models.options import Options
 from django.http import Http404, HttpRequest, HttpResponse
@@ -63,9 +63,12 @@ def detail_action(**options: object) -> Callable[[_Method], _Method]:
         themed = theme_action(**options)(method)
 
         @wraps(themed)
-        def with_key(page: object, request: HttpRequest, **row: str) -> Any:
+        def with_key(page: admin.ModelAdmin[Any], request: HttpRequest, **row: str) -> Any:
             # Addresses quote even an underscore. A list's action has no row.
-            return themed(page, request, **{name: unquote(key) for name, key in row.items()})
+            keys = {name: unquote(key) for name, key in row.items()}
+            if not all(may_be_key(page.model, key) for key in keys.values()):
+                raise Http404
+            return themed(page, request, **keys)
 
         return cast("_Method", with_key)
 
@@ -91,6 +94,15 @@ def back_of(request: HttpRequest, otherwise: str) -> str:
     """Return the form's origin within this hub, as the form states it."""
     back = request.POST.get("back", "")
     return back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else otherwise
+
+
+def may_be_key(model: type[Model], text: str) -> bool:
+    """Return whether a text of an address may be a primary key: words are none where keys are positive numbers."""
+    try:
+        key = model._meta.pk.to_python(text)
+    except ValidationError:
+        return False
+    return not isinstance(key, int) or key > 0
 
 
 def row_of(page: admin.ModelAdmin[_Row], request: HttpRequest, object_id: str) -> _Row:
@@ -133,7 +145,10 @@ class HubAdmin(SearchedAdmin):
         return HubList
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> Any:
-        return super().get_actions_detail(request, unquote(object_id))  # type: ignore[misc, unused-ignore]
+        key = unquote(object_id)
+        if not may_be_key(self.model, key):  # Django leads on to the list, which says so
+            return []
+        return super().get_actions_detail(request, key)  # type: ignore[misc, unused-ignore]
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Return the list of an address. Raises IncorrectLookupParameters for unknown parameters."""

@@ -44,3 +44,15 @@ def test_every_page_has_a_landmark_and_a_title_in_peoples_words(shown):
         if not title.endswith("| MCP Hub") or OF_TABLES.search(title):
             wrong.append(f"{where}: the title {title!r}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("key", ["words-beside", "9" * 30, "-1"])
+def test_an_address_of_no_row_is_answered_without_a_fault(db: Any, key: str) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    failed = []
+    for pattern in dict.fromkeys(addresses.patterns()):
+        if "<" in pattern and pattern.startswith(("admin/", "me/")) and "stream" not in pattern:
+            where = addresses.filled(pattern, lambda name: key)
+            failed += [where] if client.get(where).status_code >= 500 else []
+    assert failed == []
