@@ -171,6 +171,9 @@ def _workspace_of(key: ApiKey, workspaces: Mapping[int, Workspace] | None) -> Wo
     return _NOWHERE
 
 
+KEYS_OF_GROUP, KEYS_OF_WORKSPACE = "group:", "workspace:"
+"""Begin the name of many keys on the bus, before the number of the group of their owners, or of their workspace."""
+
 KeyTexts = dict[bytes, tuple[Caller, float]]
 """By the digest of a key's text: the caller that it makes, and when the text ends (seconds since the epoch)."""
 
@@ -233,6 +236,25 @@ class Keys:
                 except ValueError:
                     logger.error("The key %s has a malformed hash and is left out", key.pk)
         return callers
+
+    @staticmethod
+    def named(names: Collection[str], most: int) -> set[int] | None:
+        """Return the numbers of the keys that the bus names, by number, group or workspace; None for more than `most`.
+
+        Asks the database.
+        """
+        from django.db.models import Q
+
+        from sessions_app.models import ApiKey
+
+        found = {int(name) for name in names if name.isdecimal()}
+        parts = {name.partition(":")[::2] for name in names if not name.isdecimal()}
+        groups = [int(number) for kind, number in parts if f"{kind}:" == KEYS_OF_GROUP]
+        workspaces = [int(number) for kind, number in parts if f"{kind}:" == KEYS_OF_WORKSPACE]
+        if parts:
+            theirs = Q(owner__groups__in=groups) | Q(owner__isnull=False, workspace__in=workspaces)
+            found |= set(ApiKey.objects.filter(theirs).distinct().values_list("pk", flat=True)[: most + 1])
+        return None if len(found) > most else found
 
     def put(self, ids: Collection[int], read: KeyTexts) -> None:
         """Replace the texts of the keys `ids` by those that were read: what others have stays as it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sessions_app import bus
+from sessions_app.caller import KEYS_OF_GROUP, KEYS_OF_WORKSPACE
 from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.kit.triggers import INTO_BUS, Announce, AnnounceEach, Notify, RefuseUpdate, Tell, TriggerRule
 from sessions_app.workspaces.belonging import ROLES
@@ -117,11 +118,23 @@ RULES: tuple[TriggerRule, ...] = (
     ),
     Announce("sessions_app_mcpworkspace", "workspaces_changed"),
     *(Announce(f"sessions_app_mcpworkspace_{role}", "workspaces_changed") for role in ROLES),
+    # A person's key of a workspace does what its person may there.
+    *(
+        Tell(
+            f"sessions_app_mcpworkspace_{role}",
+            f"mcphub_workspace_{role}_{event.lower()}",
+            event,
+            bus.KEYS_CHANGED,
+            f"'{KEYS_OF_WORKSPACE}' || {row}.mcpworkspace_id",
+        )
+        for role in ROLES
+        for event, row in (("INSERT", "NEW"), ("DELETE", "OLD"))
+    ),
     # A person's key does what its person may, who may be disabled, renamed, or lose a group or a permission.
     AnnounceKeysOf(PEOPLE.table, "keys_changed", ("is_active", "is_superuser", "username"), PEOPLE.key),
     AnnounceKeysOf(PEOPLE.groups, "keys_changed", number=PEOPLE.member),
     AnnounceKeysOf(PEOPLE.permissions, "keys_changed", number=PEOPLE.member),
-    Announce("auth_group_permissions", "keys_changed"),
+    AnnounceEach("auth_group_permissions", "keys_changed", number="group_id", prefix=KEYS_OF_GROUP),
     RefuseUpdate(
         "sessions_app_apikey",
         "mcphub_key_keeps_owner",

@@ -16,11 +16,11 @@ from tools_catalog.catalog.additions import adds_prompts
 from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.snapshot import Catalog
 
-_OF_WORKSPACES = frozenset({bus.KEYS_CHANGED, bus.TOOLS_CHANGED, bus.PROMPTS_CHANGED, bus.RESOURCES_CHANGED})
+_OF_WORKSPACES = frozenset({bus.TOOLS_CHANGED, bus.PROMPTS_CHANGED, bus.RESOURCES_CHANGED})
 
 
 def implied(stale: set[str]) -> set[str]:
-    """Return all stale parts: visibility of everything changes with the workspaces."""
+    """Return all stale parts: visibility of everything changes with the workspaces. Their keys are announced."""
     return stale | _OF_WORKSPACES if bus.WORKSPACES_CHANGED in stale else stale
 
 

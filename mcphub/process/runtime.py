@@ -169,7 +169,7 @@ class Hub:
         """Cleanup functions of transports and the chat for the stop."""
         self.configuration = Configuration()
         self._stale: set[str] = set()
-        self._changed_keys: set[int] = set()
+        self._changed_keys: set[str] = set()
         """Keys to be read again; where all are, `_stale` has them."""
         self._updated: set[str] = set()
         """URIs of resources that read differently, although their rows are as they were."""
@@ -316,7 +316,7 @@ class Hub:
     def _listen(self) -> None:
         def stale(event: bus.BusMessage) -> None:
             if event.subject == bus.KEYS_CHANGED and event.payload and len(self._changed_keys) < _MOST_KEYS:
-                self._changed_keys.add(int(event.payload))
+                self._changed_keys.add(event.payload)
             else:
                 self._stale.add(event.subject)
             self._reload.set()
@@ -385,7 +385,10 @@ class Hub:
             updated, self._updated = self._updated, set()
             keys, self._changed_keys = self._changed_keys, set()
             try:
-                await self._load_keys(keys)
+                if (ids := await self._named(keys)) is None:
+                    stale.add(bus.KEYS_CHANGED)
+                else:
+                    await self._load_keys(ids)
                 if stale or updated or self._is_resubscribing:
                     await self._load(stale, updated)
             except Exception:
@@ -398,6 +401,10 @@ class Hub:
             else:
                 self._change_in_force = newest
             self._is_reloading = False
+
+    async def _named(self, keys: Collection[str]) -> Collection[int] | None:
+        """Return the numbers of keys that the bus named; None where they are so many that all are read."""
+        return await database_sync_to_async(Keys.named)(keys, _MOST_KEYS) if keys else ()
 
     async def _load_keys(self, ids: Collection[int]) -> None:
         """Read keys again, at a price that does not depend on how many others there are."""

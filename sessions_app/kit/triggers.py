@@ -79,12 +79,14 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceEach(Announce):
-    """As `Announce`, one event a row, whose payload is the row's `number`."""
+    """As `Announce`, one event a row, whose payload is the row's `number`, after `prefix` where there is one."""
 
     number: str = "id"
+    prefix: str = ""
 
     def _insert(self, row: str, now: str) -> str:
-        return f"{INTO_BUS} VALUES ('{self.subject}', {row}.{self.number}, {now})"
+        payload = f"'{self.prefix}' || {row}.{self.number}" if self.prefix else f"{row}.{self.number}"
+        return f"{INTO_BUS} VALUES ('{self.subject}', {payload}, {now})"
 
     def sqlite(self) -> list[str]:
         return [

@@ -13,8 +13,9 @@ from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from sessions_app import bus
+from sessions_app.caller import Keys
 from sessions_app.kit.database import Dedicated
-from sessions_app.models import ApiKey, BusEvent
+from sessions_app.models import ApiKey, BusEvent, McpWorkspace
 from tests.factories import UserFactory
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -81,6 +82,32 @@ def test_a_change_of_a_person_announces_that_persons_keys_alone():
         assert payloads() == mine
     User.objects.filter(pk=ann.pk).update(is_active=False)
     assert payloads() >= mine
+    group.delete()
+
+
+def test_a_change_of_a_group_or_a_workspace_concerns_keys_of_its_people_alone():
+    ann, bob = UserFactory(), UserFactory()
+    group, permission = Group.objects.create(name="people"), Permission.objects.first()
+    ann.groups.add(group)
+    own = McpWorkspace.objects.create(slug="own")
+    hers = ApiKey.issue("hers", owner=ann)[0].pk
+    within = ApiKey.issue("within", owner=bob, workspace=own)[0].pk
+    ApiKey.issue("of the workspace", workspace=own)
+    ApiKey.issue("machine")
+
+    def named(change, most=10):
+        BusEvent.objects.all().delete()
+        change()
+        names = BusEvent.objects.filter(subject="keys_changed").values_list("payload", flat=True)
+        return Keys.named(set(names), most)
+
+    for change in (lambda: group.permissions.add(permission), lambda: group.permissions.clear()):
+        assert named(change) == {hers}
+    for role in ("members", "auditors", "operators"):
+        assert named(lambda role=role: getattr(own, role).add(group)) == {within}
+        assert named(lambda role=role: getattr(own, role).clear()) == {within}
+    assert named(lambda: McpWorkspace.objects.filter(pk=own.pk).update(title="Ours")) == set()
+    assert named(lambda: group.permissions.add(permission), most=0) is None
     group.delete()
 
 
