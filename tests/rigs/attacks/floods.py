@@ -104,6 +104,46 @@ def _outcome(answer: httpx2.Response | None) -> str:
     return f"status {answer.status_code}"
 
 
+def many_streams(target: Target) -> str:
+    """One key that opens streams on one session, from many addresses, for as long as it is let; another one calls."""
+    greedy = target.key("listens")
+    statuses: Counter[str] = Counter()
+    opened: list[socket.socket] = []
+    with Speaker(target.hub.url, greedy) as speaker:
+        asked = (
+            f"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:{target.hub.port}\r\nAuthorization: Bearer {greedy}\r\n"
+            f"Accept: text/event-stream\r\nMcp-Session-Id: {speaker.open_session()}\r\n\r\n"
+        )
+        try:
+            for number in range(SOCKETS):
+                with contextlib.suppress(OSError):
+                    address = ("127.0.0.1", target.hub.port)
+                    line = socket.create_connection(address, 20, source_address=(f"127.0.2.{1 + number % 40}", 0))
+                    opened.append(line)
+                    line.sendall(asked.encode())
+                    statuses[line.recv(200)[9:12].decode() or "closed"] += 1
+            transport = httpx2.HTTPTransport(local_address=ELSEWHERE)
+            with Speaker(target.hub.url, target.hub.key) as other:
+                other.http.close()
+                other.http = httpx2.Client(base_url=target.hub.url, transport=transport, timeout=30)
+                took = []
+                for _ in range(20):
+                    began = time.monotonic()
+                    answer = other.modern("server/discover")
+                    took.append(time.monotonic() - began)
+                    need(answer.status_code == 200, f"another key got {answer.status_code}: {answer.text[:200]}")
+        finally:
+            for line in opened:
+                line.close()
+    most = CONNECTIONS * 3 // 4 * target.workers
+    need(statuses["200"] <= most, f"{statuses['200']} streams were opened, {most} may be")
+    need(max(took) < SLOW_SECONDS, f"another key waited {max(took):.1f} s")
+    until(lambda: httpx2.get(f"{target.hub.url}/live", timeout=30).status_code == 200, 60)
+    return (
+        f"{SOCKETS} streams were answered with {dict(statuses)}; another key waited {max(took) * 1000:.0f} ms at most"
+    )
+
+
 def revoked_key(target: Target) -> str:
     """Streams, a call and a session that are open when their key is revoked."""
     key, box = target.key("revoked"), Box(target.hub)
@@ -242,6 +282,7 @@ def guesses(target: Target) -> str:
 ATTACKS = [
     Attack("4a", "four sockets with headers without end", long_headers),
     Attack("4b", "a thousand sockets that dribble", many_sockets),
+    Attack("4c", "one key opens a thousand streams on a session", many_streams),
     Attack("5", "one key holds all places", greedy_key),
     Attack("6", "what is open outlives its key", revoked_key),
     Attack("7", "one body holds the event loop", costly_bodies),
