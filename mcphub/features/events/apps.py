@@ -1,0 +1,23 @@
+from django.utils.translation import gettext_lazy as _
+
+from mcphub.parts import NoticeFollower, PeriodicSweep, ProtocolExtension
+from sessions_app.kit.features import FeatureConfig
+
+
+class EventsConfig(FeatureConfig):
+    name = "mcphub.features.events"
+    label = "events"
+    verbose_name = _("Events for clients")
+    requires = ("notifications",)
+    parts = (
+        ProtocolExtension(
+            "io.modelcontextprotocol/events",
+            {
+                "events/list": "mcphub.features.events.methods:events_list",
+                "events/poll": "mcphub.features.events.methods:events_poll",
+            },
+            also="events",
+        ),
+        NoticeFollower("mcphub.features.events.recording:record"),
+        PeriodicSweep("mcphub.features.events.sweeping:purge"),
+    )
