@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import NoticeFollower, PeriodicSweep, ProtocolExtension
+from mcphub.parts import HubService, NoticeFollower, PeriodicSweep, ProtocolExtension
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -8,7 +8,7 @@ class EventsConfig(FeatureConfig):
     name = "mcphub.features.events"
     label = "events"
     verbose_name = _("Events for clients")
-    requires = ("notifications",)
+    requires = ("notifications", "signin")
     parts = (
         ProtocolExtension(
             "io.modelcontextprotocol/events",
@@ -16,8 +16,10 @@ class EventsConfig(FeatureConfig):
                 "events/list": "mcphub.features.events.methods:events_list",
                 "events/poll": "mcphub.features.events.methods:events_poll",
             },
+            stateless={"events/stream": "mcphub.features.events.streaming:events_stream"},
             also="events",
         ),
+        HubService("events", "mcphub.features.events.hub:EventsService"),
         NoticeFollower("mcphub.features.events.recording:record"),
         PeriodicSweep("mcphub.features.events.sweeping:purge"),
     )

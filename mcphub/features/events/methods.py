@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from channels.db import database_sync_to_async
 from django.utils import translation
@@ -25,7 +25,7 @@ NEXT_POLL_MS = 5000
 """Notices are looked for every few seconds."""
 _STATES = ("began", "ended")
 _LONGEST_MS = 366 * 86_400_000
-DELIVERY = ["poll"]
+DELIVERY = ("poll", "push")
 
 
 async def events_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
@@ -127,7 +127,7 @@ def described(kind: NoticeKind) -> dict[str, Json]:
     return {
         "name": kind.name,
         "description": f"{title}. {'An event when it begins and one when it ends.' if kind.ends else ''}".strip(),
-        "delivery": cast("list[Json]", DELIVERY),
+        "delivery": list[Json](DELIVERY),
         "inputSchema": {"type": "object", "properties": arguments, "additionalProperties": False},
         "payloadSchema": _payload(states),
     }

@@ -22,3 +22,11 @@ def principal_of(name: str) -> str:
     from sessions_app.models import ApiKey
 
     return ApiKey.objects.get(name=name).principal
+
+
+def set_scopes(name: str, scopes: list[str]) -> None:
+    from sessions_app.models import ApiKey
+
+    key = ApiKey.objects.get(name=name)
+    key.scopes = scopes
+    key.save()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,9 @@ EXTENSION = "io.modelcontextprotocol/events"
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with Hub(tmp_path_factory.mktemp("hub"), environment={"MCPHUB_WORKERS": "2"}) as running:
+    with Hub(
+        tmp_path_factory.mktemp("hub"), flags=["--workers", "2"], environment={"MCPHUB_HEARTBEAT_SECONDS": "2"}
+    ) as running:
         yield running
 
 
@@ -140,3 +143,62 @@ def test_errors_are_those_of_the_extension(hub: Hub, keys: dict[str, str], speak
         assert ask(speaker, "events/poll", **params)["error"]["code"] == -32602, params
     with Speaker(hub.url, keys["caller"]) as caller:
         assert caller.modern("events/list").status_code == 403
+
+
+# Streams ----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def streaming(speaker: Speaker, id: str, **params: Any) -> Iterator[Iterator[dict[str, Any]]]:
+    body, headers = speaker.modern_body("events/stream", params, id), speaker.modern_headers("events/stream", params)
+    with speaker.streaming("POST", body, **headers) as (answer, said):
+        assert answer.status_code == 200
+        yield said
+
+
+def method_of(message: dict[str, Any]) -> str:
+    assert message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]
+    return str(message["method"]).removeprefix("notifications/events/")
+
+
+def test_streams_of_every_worker_get_each_event_once_in_order(hub: Hub, speaker: Speaker) -> None:
+    with contextlib.ExitStack() as open_streams:
+        said = [
+            open_streams.enter_context(streaming(speaker, f"s{number}", name="connection.down")) for number in range(4)
+        ]
+        for each in said:
+            assert method_of(next(each)) == "active"
+        for number in range(5):
+            hub.operate(events.note, "connection.down", f"streamed {number}", {"connection": "shop"})
+        for number, each in enumerate(said):
+            messages = [next(each) for _ in range(5)]
+            assert {method_of(message) for message in messages} == {"event"}
+            subjects = [message["params"]["data"]["subject"] for message in messages]
+            assert subjects == [f"streamed {at}" for at in range(5)]
+            assert messages[0]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == f"s{number}"
+        cursor = messages[2]["params"]["cursor"]
+    with streaming(speaker, "again", name="connection.down", cursor=cursor) as again:
+        assert method_of(next(again)) == "active"
+        assert [next(again)["params"]["data"]["subject"] for _ in range(2)] == ["streamed 3", "streamed 4"]
+
+
+def test_a_stream_has_signs_of_life_with_a_cursor_and_ends_with_the_right(hub: Hub) -> None:
+    key = hub.operate(operations.issue_key, "losing", ["tools:list", "audit:read"])
+    with Speaker(hub.url, key) as losing, streaming(losing, "l", name="tool.slow") as said:
+        assert method_of(next(said)) == "active"
+        beat = next(said)
+        assert (method_of(beat), beat["params"]["cursor"][:1]) == ("heartbeat", "p")
+        hub.operate(events.set_scopes, "losing", ["tools:list"])
+        last = [message for message in said if message.get("method") != "notifications/events/heartbeat"]
+    assert method_of(last[0]) == "terminated"
+    assert last[0]["params"]["error"]["code"] == -32024
+    assert last[1]["id"] == "l"
+    assert last[1]["result"]["resultType"] == "complete"
+
+
+def test_a_stream_that_cannot_be_is_an_error_at_once(speaker: Speaker) -> None:
+    refused = speaker.modern("events/stream", {"name": "none"})
+    assert refused.headers["content-type"].startswith("application/json")
+    assert refused.json()["error"]["code"] == -32023
+    session = speaker.open_session(LEGACY)
+    assert speaker.in_session(session, "events/stream", {"name": "tool.slow"}).json()["error"]["code"] == -32601
