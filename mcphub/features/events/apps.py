@@ -15,6 +15,8 @@ class EventsConfig(FeatureConfig):
             {
                 "events/list": "mcphub.features.events.methods:events_list",
                 "events/poll": "mcphub.features.events.methods:events_poll",
+                "events/subscribe": "mcphub.features.events.subscribing:events_subscribe",
+                "events/unsubscribe": "mcphub.features.events.subscribing:events_unsubscribe",
             },
             stateless={"events/stream": "mcphub.features.events.streaming:events_stream"},
             also="events",
@@ -22,4 +24,5 @@ class EventsConfig(FeatureConfig):
         HubService("events", "mcphub.features.events.hub:EventsService"),
         NoticeFollower("mcphub.features.events.recording:record"),
         PeriodicSweep("mcphub.features.events.sweeping:purge"),
+        PeriodicSweep("mcphub.features.events.sweeping:purge_subscriptions"),
     )

@@ -9,6 +9,8 @@ from sessions_app.protocol.json import Json
 
 NOT_FOUND, FORBIDDEN, EXHAUSTED, UNSUPPORTED, CALLBACK = -32023, -32024, -32025, -32026, -32027
 
+LOST = "The access that the subscription was made with does not cover this event any more."
+
 
 class EventError(ProtocolError):
     """`data` are the members that the extension puts at the top of the error's data."""
@@ -40,3 +42,23 @@ class EventMissing(EventError):
 class EventForbidden(EventError):
     code = "forbidden"
     number = FORBIDDEN
+
+
+class EventExhausted(EventError):
+    """`limit` and `max` in its data."""
+
+    code = "rate_limited"
+    number = EXHAUSTED
+
+
+class EventUnsupported(EventError):
+    """`feature` and `value` in its data."""
+
+    number = UNSUPPORTED
+
+
+class EventCallback(EventError):
+    """`reason` in its data: a category of the extension."""
+
+    code = "connection_failed"
+    number = CALLBACK

@@ -32,8 +32,10 @@ async def events_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
     receiver = await receiver_of(exchange)
     if params.get("cursor") is not None:
         raise InvalidParams("The list has one page. Ask again without a cursor.")
-    shown: list[Json] = [described(kind) for kind in sorted(receiver.names(), key=lambda kind: kind.name)]
-    return {"events": shown, **_complete(exchange)}
+    is_known = receiver.caller.principal.startswith(("key:", "user:"))
+    delivery = (*DELIVERY, "webhook") if is_known else DELIVERY
+    shown: list[Json] = [described(kind, delivery) for kind in sorted(receiver.names(), key=lambda kind: kind.name)]
+    return {"events": shown, **complete(exchange)}
 
 
 async def events_poll(exchange: McpExchange, params: dict[str, Json]) -> Result:
@@ -48,7 +50,7 @@ async def events_poll(exchange: McpExchange, params: dict[str, Json]) -> Result:
         "truncated": page.is_truncated,
         "hasMore": page.has_more,
         "nextPollMs": NEXT_POLL_MS,
-        **_complete(exchange),
+        **complete(exchange),
     }
 
 
@@ -70,13 +72,13 @@ async def receiver_of(exchange: McpExchange) -> Receiver:
     return await database_sync_to_async(Receiver.of)(caller, exchange.catalog())
 
 
-def wanted_of(receiver: Receiver, params: dict[str, Json]) -> EventFilter:
+def wanted_of(receiver: Receiver, params: dict[str, Json], *, needs_right: bool = True) -> EventFilter:
     """Read the event and its arguments; raise InvalidParams, EventMissing, EventForbidden."""
     name = text(params, "name", "the name of an event, as events/list has it")
     kind = KINDS.get(name)
     if kind is None or not kind.permission:
         raise EventMissing(f"There is no event {name[:100]!r}. Ask events/list for the names.", kind="event")
-    if not receiver.may_get(kind):
+    if needs_right and not receiver.may_get(kind):
         words = f"Your access does not cover {name}. Ask the operator for a key with the scope audit:read."
         raise EventForbidden(words, reason="not permitted")
     arguments = params.get("arguments")
@@ -109,7 +111,7 @@ def _whole(params: dict[str, Json], name: str, default: int, most: int) -> int:
     return value
 
 
-def described(kind: NoticeKind) -> dict[str, Json]:
+def described(kind: NoticeKind, delivery: tuple[str, ...]) -> dict[str, Json]:
     """Return an entry of the list."""
     arguments: dict[str, Json] = {
         "mine": {"type": "boolean", "default": False, "description": "Only events about the caller itself."}
@@ -127,7 +129,7 @@ def described(kind: NoticeKind) -> dict[str, Json]:
     return {
         "name": kind.name,
         "description": f"{title}. {'An event when it begins and one when it ends.' if kind.ends else ''}".strip(),
-        "delivery": list[Json](DELIVERY),
+        "delivery": list[Json](delivery),
         "inputSchema": {"type": "object", "properties": arguments, "additionalProperties": False},
         "payloadSchema": _payload(states),
     }
@@ -148,6 +150,6 @@ def _payload(states: list[Json]) -> dict[str, Json]:
     }
 
 
-def _complete(exchange: McpExchange) -> dict[str, Json]:
+def complete(exchange: McpExchange) -> dict[str, Json]:
     """Return the members of every complete result that caches must not keep."""
     return hints(is_public=False, ttl_ms=0) if exchange.revision.cache_hints else {}

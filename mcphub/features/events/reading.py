@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -30,6 +31,15 @@ class EventFilter:
     """Only those that began, or that ended. Empty: all."""
     mine: bool = False
     """Only those about the caller."""
+
+    def arguments(self) -> dict[str, Json]:
+        """Return the arguments as they were sent, in one form: those that are left out equal their defaults."""
+        state: dict[str, Json] = {"state": self.state} if self.state else {}
+        return {**state, "mine": True} if self.mine else state
+
+    @classmethod
+    def load(cls, name: str, arguments: Mapping[str, Json]) -> EventFilter:
+        return cls(name, str(arguments.get("state", "")), arguments.get("mine") is True)
 
 
 @dataclass(frozen=True, slots=True)

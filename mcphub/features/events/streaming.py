@@ -11,7 +11,7 @@ from django.db import DatabaseError
 
 from invocations.call_source import ClientChannel
 from mcphub.features.events import methods, reading
-from mcphub.features.events.errors import EventForbidden
+from mcphub.features.events.errors import LOST, EventForbidden
 from mcphub.features.events.hub import EventsService, StreamWaker
 from mcphub.features.events.reading import EventFilter, EventPage
 from mcphub.features.events.subscriber import EventSubscriber
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mcphub.server.exchange import McpExchange, Result
 
 logger = logging.getLogger(__name__)
-LOST = "The access that the subscription was made with does not cover this event any more."
 
 
 async def events_stream(exchange: McpExchange, params: dict[str, Json]) -> Result:

@@ -11,13 +11,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from invocations.approvals.models import McpApproval
-from mcphub.features.events import reading, sweeping
+from mcphub.features.events import delivering, reading, subscribing, sweeping
 from mcphub.features.events.access import Receiver
-from mcphub.features.events.models import EventLog, Occurrence
+from mcphub.features.events.callbacks import CallbackFailed
+from mcphub.features.events.models import EventDelivery, EventLog, EventSubscription, Occurrence
 from mcphub.features.events.reading import EventFilter, EventPage
 from mcphub.features.notifications import noticing, sources
 from mcphub.features.notifications.catalogue import KINDS
-from mcphub.features.notifications.models import Notice
+from mcphub.features.notifications.models import Notice, new_secret
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import InvalidParams
 from tools_catalog.catalog.selection import Selection
@@ -167,3 +168,100 @@ def test_an_approval_that_is_decided_is_an_event_with_the_decision() -> None:
     page = reading.page(receiver("key:7"), EventFilter("approval.waits"), 0)
     assert states_of(page) == ["began", "ended"]
     assert page.found[1].wire["data"]["facts"]["decision"] == "denied"
+
+
+# Callbacks --------------------------------------------------------------------------------------------------
+
+
+def subscribed() -> EventSubscription:
+    row = EventSubscription(
+        mark="sub_1",
+        name="connection.changed",
+        principal="key:1",
+        subscriber={},
+        shown_url="https://client.example/…",
+        expires_at=timezone.now() + timedelta(hours=1),
+        read_upto=EventLog.now().newest,
+    )
+    row.seal("url", "https://client.example/hook")
+    row.seal("secret", new_secret())
+    row.save()
+    return row
+
+
+def changed(count: int) -> list[Occurrence]:
+    for number in range(count):
+        noticing.note("connection.changed", f"event {number}", {})
+    return list(Occurrence.objects.filter(name="connection.changed").order_by("position"))
+
+
+def test_the_cursor_of_a_callback_waits_for_what_has_not_arrived() -> None:
+    row = subscribed()
+    rows = changed(3)
+    waiting = [EventDelivery.objects.create(subscription=row, occurrence=each) for each in rows]
+    EventSubscription.objects.update(read_upto=rows[-1].position)
+    row.refresh_from_db()
+    assert delivering.safe_position(row.pk, rows[0].position) == rows[0].position
+    assert delivering.safe_position(row.pk, rows[2].position) == rows[0].position - 1
+    delivering.note_arrival(row.pk, waiting[2].pk)
+    assert subscribing.watermark(row) == rows[0].position - 1
+    for each in waiting[:2]:
+        delivering.note_arrival(row.pk, each.pk)
+    noticing.note("tool.slow", "echo", {})
+    assert subscribing.watermark(row) == EventLog.now().newest
+    row.refresh_from_db()
+    assert row.sent == 3
+
+
+def test_an_event_that_never_arrives_is_abandoned() -> None:
+    row = subscribed()
+    (event,) = changed(1)
+    delivery = EventDelivery.objects.create(subscription=row, occurrence=event)
+    letter = delivering.EventLetter(delivery.pk, event.position, {})
+    for tries in range(delivering.MOST_TRIES):
+        delivery.refresh_from_db()
+        assert delivery.tries == tries
+        delivering.note_failure(row.pk, (letter,), CallbackFailed("timeout"))
+    assert not EventDelivery.objects.exists()
+    row.refresh_from_db()
+    assert (row.abandoned, row.last_error) == (1, "timeout")
+
+
+def test_one_worker_sends_for_a_subscription_and_a_dead_one_loses_its_lease() -> None:
+    row = subscribed()
+    assert delivering.claim("one", 8) == []
+    changed(1)
+    assert delivering.claim("one", 8) == [row.pk]
+    assert delivering.claim("two", 8) == []
+    EventSubscription.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
+    assert delivering.claim("two", 8) == [row.pk]
+    delivering.release(row.pk, "one")
+    assert delivering.claim("one", 8) == []
+    delivering.release(row.pk, "two")
+    assert delivering.claim("one", 8) == [row.pk]
+
+
+def test_what_is_removed_is_no_gap_for_a_callback_that_waits_for_other_events() -> None:
+    row = subscribed()
+    for number in range(3):
+        noticing.note("connection.down", str(number), {})
+    assert sweeping.purge(most=1) == 2
+    row.refresh_from_db()
+    assert row.read_upto == EventLog.now().removed_upto
+
+
+def test_an_expired_subscription_goes_with_its_deliveries() -> None:
+    row = subscribed()
+    (event,) = changed(1)
+    EventDelivery.objects.create(subscription=row, occurrence=event)
+    EventSubscription.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert delivering.claim("one", 8) == []
+    sweeping.purge_subscriptions()
+    assert not EventSubscription.objects.exists()
+
+
+def test_addresses_and_secrets_are_encrypted_and_move_to_a_new_key() -> None:
+    row = subscribed()
+    assert "client.example/hook" not in row.url_ciphertext
+    assert row.unseal("url") == "https://client.example/hook"
+    assert row.encrypt_anew() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -83,24 +84,26 @@ def test_the_list_has_what_the_caller_may_get_with_schemas(speaker: Speaker, poo
 
 
 def test_a_poll_begins_now_and_then_returns_each_event_once_from_every_worker(hub: Hub, speaker: Speaker) -> None:
-    hub.operate(events.note, "connection.down", "before", {"connection": "shop"})
-    begun = polled(speaker, "connection.down", cursor=None)
+    hub.operate(events.note, "connection.changed", "before", {"connection": "shop"})
+    begun = polled(speaker, "connection.changed", cursor=None)
     assert (begun["events"], begun["truncated"], begun["hasMore"]) == ([], False, False)
     assert begun["nextPollMs"] > 0
     for number in range(7):
-        hub.operate(events.note, "connection.down", f"s{number}", {"connection": "shop", "error": "refused"})
+        hub.operate(
+            events.note, "connection.changed", f"s{number}", {"connection": "shop", "by": "eve", "fields": "url"}
+        )
     cursor, seen = begun["cursor"], list[dict[str, Any]]()
     while True:
-        answer = polled(speaker, "connection.down", cursor=cursor, maxEvents=2)
+        answer = polled(speaker, "connection.changed", cursor=cursor, maxEvents=2)
         assert len(answer["events"]) <= 2
         seen, cursor = seen + answer["events"], answer["cursor"]
         if not answer["hasMore"]:
             break
     assert [each["data"]["subject"] for each in seen] == [f"s{number}" for number in range(7)]
     assert len({each["eventId"] for each in seen}) == 7
-    assert seen[0]["data"]["text"] == "The upstream shop cannot be reached: refused"
-    assert seen[0]["name"] == "connection.down"
-    assert polled(speaker, "connection.down", cursor=cursor)["events"] == []
+    assert seen[0]["data"]["text"] == "eve changed the connection shop: url. Its history shows before and after."
+    assert seen[0]["name"] == "connection.changed"
+    assert polled(speaker, "connection.changed", cursor=cursor)["events"] == []
 
 
 def test_payloads_are_valid_by_their_schema(hub: Hub, speaker: Speaker) -> None:
@@ -108,7 +111,7 @@ def test_payloads_are_valid_by_their_schema(hub: Hub, speaker: Speaker) -> None:
     for name in ("connection.down", "connection.changed"):
         cursor = polled(speaker, name)["cursor"]
         hub.operate(events.note, name, "valid", {"connection": "shop"})
-        (event,) = polled(speaker, name, cursor=cursor)["events"]
+        event = polled(speaker, name, cursor=cursor)["events"][0]
         jsonschema.validate(event["data"], schemas[name])
 
 
@@ -145,6 +148,18 @@ def test_errors_are_those_of_the_extension(hub: Hub, keys: dict[str, str], speak
         assert caller.modern("events/list").status_code == 403
 
 
+def test_callers_without_an_identity_poll_and_subscribe_nothing(tmp_path: Path) -> None:
+    with Hub(tmp_path, environment={"MCPHUB_ALLOW_ANONYMOUS": "1"}) as open_hub, Speaker(open_hub.url, None) as nobody:
+        assert {way for each in ask(nobody, "events/list")["result"]["events"] for way in each["delivery"]} == {
+            "poll",
+            "push",
+        }
+        assert polled(nobody, "approval.waits")["events"] == []
+        delivery = {"url": "https://client.example/", "secret": "whsec_" + "A" * 40}
+        refused = ask(nobody, "events/subscribe", name="approval.waits", delivery=delivery)
+        assert refused["error"]["code"] == -32024
+
+
 # Streams ----------------------------------------------------------------------------------------------------
 
 
@@ -164,12 +179,13 @@ def method_of(message: dict[str, Any]) -> str:
 def test_streams_of_every_worker_get_each_event_once_in_order(hub: Hub, speaker: Speaker) -> None:
     with contextlib.ExitStack() as open_streams:
         said = [
-            open_streams.enter_context(streaming(speaker, f"s{number}", name="connection.down")) for number in range(4)
+            open_streams.enter_context(streaming(speaker, f"s{number}", name="connection.changed"))
+            for number in range(4)
         ]
         for each in said:
             assert method_of(next(each)) == "active"
         for number in range(5):
-            hub.operate(events.note, "connection.down", f"streamed {number}", {"connection": "shop"})
+            hub.operate(events.note, "connection.changed", f"streamed {number}", {"connection": "shop"})
         for number, each in enumerate(said):
             messages = [next(each) for _ in range(5)]
             assert {method_of(message) for message in messages} == {"event"}
@@ -177,7 +193,7 @@ def test_streams_of_every_worker_get_each_event_once_in_order(hub: Hub, speaker:
             assert subjects == [f"streamed {at}" for at in range(5)]
             assert messages[0]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == f"s{number}"
         cursor = messages[2]["params"]["cursor"]
-    with streaming(speaker, "again", name="connection.down", cursor=cursor) as again:
+    with streaming(speaker, "again", name="connection.changed", cursor=cursor) as again:
         assert method_of(next(again)) == "active"
         assert [next(again)["params"]["data"]["subject"] for _ in range(2)] == ["streamed 3", "streamed 4"]
 
