@@ -189,6 +189,10 @@ class ProtocolExtension:
     """Handlers by method: each takes the exchange and the parameters. The core's own methods cannot be replaced."""
     capability: Mapping[str, object] = field(default_factory=dict)
     """The settings among the capabilities."""
+    stateless: Mapping[str, str] = field(default_factory=dict)
+    """Further handlers, for requests without a session alone."""
+    also: str = ""
+    """A member of the capabilities themselves, in all revisions, by which clients of a draft find the extension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +227,22 @@ class NoticeKind:
     """A state that ends by itself, as opposed to something that happened once."""
     states: str = ""
     """A function that returns the states of this kind that hold now: facts by subject. Empty: it is noted by others."""
+    outcome: str = ""
+    """A function that returns further facts of a state that is over, by its subject."""
+    shared: tuple[str, ...] = ()
+    """Facts for callers without the permission, in events about themselves, whom the fact `principal` names, or about a
+    connection with tools that they see. Empty: such callers get none.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeFollower:
+    """A function that is called within the transaction that writes a notice, reopens it or ends it.
+
+    It takes the notice and its state: `noticing.BEGAN`, `ENDED`, or `HAPPENED` where the kind has no end.
+    """
+
+    function: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ def test_every_area_of_the_specification_has_its_file() -> None:
         "asking",
         "cards",
         "event_streams",
+        "events",
         "headers",
         "http",
         "lifecycle",

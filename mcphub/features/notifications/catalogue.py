@@ -34,6 +34,8 @@ KINDS: Mapping[str, NoticeKind] = {
             "invocations.view_mcpapproval",
             "invocations_mcpapproval",
             ends=True,
+            outcome="mcphub.features.notifications.sources:decision_of",
+            shared=("tool", "caller", "expires", "decision"),
         ),
         NoticeKind(
             "change.waits",
@@ -50,6 +52,7 @@ KINDS: Mapping[str, NoticeKind] = {
             "tools_catalog.view_mcpconnection",
             "tools_catalog_mcpconnection",
             ends=True,
+            shared=("connection",),
         ),
         NoticeKind(
             "connection.changed",
@@ -67,6 +70,7 @@ KINDS: Mapping[str, NoticeKind] = {
             "tools_catalog.view_mcpupstreamtool",
             "tools_catalog_mcpupstreamtool",
             ends=True,
+            shared=("connection", "count"),
         ),
         NoticeKind(
             "audit.alarm",
@@ -111,6 +115,7 @@ KINDS: Mapping[str, NoticeKind] = {
             "invocations.view_mcpquota",
             "invocations_mcpquota",
             ends=True,
+            shared=("quota", "caller", "used", "limit", "unit", "ends"),
         ),
         NoticeKind(
             "budget.spent",
@@ -120,6 +125,7 @@ KINDS: Mapping[str, NoticeKind] = {
             "invocations.view_mcpquota",
             "invocations_mcpquota",
             ends=True,
+            shared=("quota", "caller", "used", "limit", "unit", "ends"),
         ),
         NoticeKind(
             "key.ends",
@@ -127,6 +133,7 @@ KINDS: Mapping[str, NoticeKind] = {
             _("The key %(key)s expires at %(expires)s. Extend it, or create another key."),
             "sessions_app.view_apikey",
             "sessions_app_apikey",
+            shared=("key", "expires"),
         ),
         NoticeKind(
             "client.consented",

@@ -18,17 +18,23 @@ from django.utils import timezone
 
 from mcphub.features.notifications.catalogue import KINDS, MOST_FACT_CHARACTERS
 from mcphub.features.notifications.models import Delivery, Notice, Reader, Subscription
+from mcphub.parts import NoticeFollower
 from sessions_app import bus
 from sessions_app.kit.database import delete_in_slices
+from sessions_app.kit.features import declared, loaded
 from sessions_app.kit.shown import visible
 from sessions_app.protocol.json import Json
 
 NOTICED = "noticed"
 """Subject of the change bus: there is a new notice. Payload: the notice's number."""
 MOST_AN_HOUR = 60
-"""New notices of one kind; further ones are one notice together."""
+"""New notices of one kind that are sent; further ones are in the list, and one notice together is sent."""
+MOST_KEPT_AN_HOUR = 2000
+"""New notices of one kind in the list; further ones are counted only."""
 MOST_WAITING = 1000
 """Waiting deliveries of one subscription; further notices appear only in the list."""
+BEGAN, ENDED, HAPPENED = "began", "ended", "happened"
+"""States of which a `NoticeFollower` is notified; the last of kinds that have no end."""
 _TOUCH_SECONDS = 10
 
 
@@ -42,11 +48,12 @@ def note(
     now = timezone.now()
     try:
         with transaction.atomic():
-            if _is_flooded(kind, now):
-                if not _is_repeated("more", kind, {}):
-                    return _write("more", kind, {"kind": kind}, None, now)
-                return None
-            return _write(kind, subject, facts, person, now)
+            new = Notice.objects.filter(kind=kind, first_at__gt=now - timedelta(hours=1)).count()
+            if new < MOST_AN_HOUR:
+                return _send(_write(kind, subject, facts, person, now))
+            if new < MOST_KEPT_AN_HOUR:
+                _write(kind, subject, facts, person, now)
+            return None if _is_repeated("more", kind, {}) else _send(_write("more", kind, {"kind": kind}, None, now))
     except IntegrityError:
         return None  # another worker was first
 
@@ -66,8 +73,16 @@ def test(subscription: Subscription, by: str) -> Delivery | None:
 
 
 def end(notices: QuerySet[Notice]) -> int:
-    """Mark these states as over."""
-    return notices.filter(ended_at=None).update(ended_at=timezone.now())
+    """Mark these states as over; return the number."""
+    count, now = 0, timezone.now()
+    for row in notices.filter(ended_at=None):
+        if row.described is not None and row.described.outcome:
+            row.facts = {**row.facts, **loaded(row.described.outcome)(row.subject)}
+        with transaction.atomic():
+            if Notice.objects.filter(pk=row.pk, ended_at=None).update(ended_at=now, facts=row.facts):
+                count += 1
+                _follow(row, ENDED)
+    return count
 
 
 def visible_to(person: User, notices: QuerySet[Notice] | None = None) -> QuerySet[Notice]:
@@ -144,16 +159,15 @@ def _is_repeated(kind: str, subject: str, facts: dict[str, Json]) -> bool:
             of_row.update(last_at=now, facts=facts or row.facts)
         return True
     if (now - row.ended_at).total_seconds() < settings.MCPHUB_NOTICE_SETTLE_SECONDS:
-        of_row.filter(ended_at=row.ended_at).update(
-            ended_at=None, last_at=now, count=F("count") + 1, facts=facts or row.facts
-        )
+        row.facts = facts or row.facts
+        with transaction.atomic():
+            if of_row.filter(ended_at=row.ended_at).update(
+                ended_at=None, last_at=now, count=F("count") + 1, facts=row.facts
+            ):
+                _follow(row, BEGAN)
         return True
     of_row.update(is_current=False)
     return False
-
-
-def _is_flooded(kind: str, now: datetime) -> bool:
-    return Notice.objects.filter(kind=kind, first_at__gt=now - timedelta(hours=1)).count() >= MOST_AN_HOUR
 
 
 def _write(kind: str, subject: str, facts: dict[str, Json], person: User | None, now: datetime) -> Notice:
@@ -165,11 +179,20 @@ def _write(kind: str, subject: str, facts: dict[str, Json], person: User | None,
         first_at=now,
         last_at=now,
         ended_at=None if kind in _ENDING else now,
-        is_current=kind != "test",
     )
-    described = KINDS[kind]
+    _follow(notice, BEGAN if kind in _ENDING else HAPPENED)
+    return notice
+
+
+def _follow(notice: Notice, state: str) -> None:
+    for part in declared(NoticeFollower):
+        loaded(part.function)(notice, state)
+
+
+def _send(notice: Notice) -> Notice:
+    described = KINDS[notice.kind]
     Delivery.objects.bulk_create(
-        Delivery(notice=notice, subscription=each, due_at=each.due_at(now, is_alarm=described.is_alarm))
+        Delivery(notice=notice, subscription=each, due_at=each.due_at(notice.first_at, is_alarm=described.is_alarm))
         for each in _wanting(notice)
     )
     bus.publish(NOTICED, str(notice.pk))

@@ -95,9 +95,32 @@ def _approvals() -> Found:
             "tool": row.tool_name,
             "caller": row.caller_label,
             "expires": moment_of(row.expires_at),
+            "principal": row.principal,
+            **_within(row.workspace),
         }
-        for row in rows.only("pk", "tool_name", "caller_label", "expires_at")[:MOST_OF_A_STATE]
+        # The oldest, so that those beyond the bound come later instead of ending others.
+        for row in rows.only("pk", "tool_name", "caller_label", "expires_at", "principal", "workspace").order_by(
+            "created_at", "pk"
+        )[:MOST_OF_A_STATE]
     }
+
+
+def decision_of(approval: str) -> dict[str, Json]:
+    """Return what became of an approval; no facts where it is gone."""
+    status = McpApproval.objects.filter(pk=approval).values_list("status", flat=True).first()
+    if status is None:
+        return {}
+    decisions = {
+        McpApproval.Status.PENDING: "expired",
+        McpApproval.Status.EXPIRED: "expired",
+        McpApproval.Status.DENIED: "denied",
+    }
+    return {"decision": decisions.get(McpApproval.Status(status), "approved")}
+
+
+def _within(workspace: str | None) -> dict[str, Json]:
+    """Return the fact that names the workspace of a matter."""
+    return {"workspace": workspace} if workspace else {}
 
 
 def _changes() -> Found:
@@ -118,12 +141,17 @@ def _connections_down() -> Found:
     rows = (
         McpConnectionLink.objects.filter(connection__enabled=True, status=McpConnection.Status.ERROR)
         .exclude(connection__in=up)
-        .select_related("connection")
+        .select_related("connection__workspace")
         .order_by("connection_id", "-updated_at")
     )
     found: Found = {}
     for row in rows[:MOST_OF_A_STATE]:
-        facts: dict[str, Json] = {"connection": str(row.connection), "error": row.error_message or "?"}
+        owner = row.connection.workspace
+        facts: dict[str, Json] = {
+            "connection": row.connection.slug,
+            "error": row.error_message or "?",
+            **_within(owner.slug if owner is not None else None),
+        }
         found.setdefault(("connection.down", str(row.connection_id)), facts)
     return found
 
@@ -132,13 +160,14 @@ def _definitions() -> Found:
     rows = (
         McpUpstreamTool.objects.filter(state=McpUpstreamTool.State.CHANGED)
         .order_by("connection_id")
-        .values("connection_id", "connection__slug")
+        .values("connection_id", "connection__slug", "connection__workspace__slug")
         .annotate(count=Count("pk"), newest=Max("pk"))
     )
     return {
         ("definition.changed", str(row["connection_id"])): {
             "connection": row["connection__slug"],
             "count": row["count"],
+            **_within(row["connection__workspace__slug"]),
         }
         for row in rows[:MOST_OF_A_STATE]
     }
@@ -155,6 +184,7 @@ def _quotas() -> Found:
             "limit": use.limit,
             "unit": use.unit,
             "ends": moment_of(use.ends_at),
+            **({"principal": use.subject} if use.subject.startswith(("user:", "key:")) else {}),
         }
         subject = f"{use.quota} {use.subject} {use.window.begins}"
         if use.soft is not None:
@@ -264,6 +294,8 @@ def _key_ends(event: AuditEvent) -> Iterator[tuple[str, dict[str, Json], User | 
     key = ApiKey.objects.filter(pk=_number(event)).select_related("owner").first()
     after: Any = event.after if isinstance(event.after, dict) else {}
     facts: dict[str, Json] = {"key": event.subject_label, "expires": str(after.get("expires_at") or "?")}
+    if key is not None:
+        facts["principal"] = key.principal
     yield "key.ends", facts, key.owner if key is not None else None
 
 

@@ -77,7 +77,8 @@ def test_a_flood_is_one_notice_more(viewer: User) -> None:
     subscribed(viewer)
     for number in range(noticing.MOST_AN_HOUR + 20):
         noticing.note("connection.changed", f"event {number}", {})
-    assert Notice.objects.filter(kind="connection.changed").count() == noticing.MOST_AN_HOUR
+    assert Notice.objects.filter(kind="connection.changed").count() == noticing.MOST_AN_HOUR + 20
+    assert Delivery.objects.filter(notice__kind="connection.changed").count() == noticing.MOST_AN_HOUR
     assert Notice.objects.get(kind="more").count == 20
 
 

@@ -1,0 +1,64 @@
+"""The errors of the extension: JSON-RPC codes that SEP-3415 takes, each with typed `data`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sessions_app.protocol.errors import INVALID_PARAMS, InvalidParams, ProtocolError
+from sessions_app.protocol.json import Json
+
+NOT_FOUND, FORBIDDEN, EXHAUSTED, UNSUPPORTED, CALLBACK = -32023, -32024, -32025, -32026, -32027
+
+LOST = "The access that the subscription was made with does not cover this event any more."
+
+
+class EventError(ProtocolError):
+    """`data` are the members that the extension puts at the top of the error's data."""
+
+    code = InvalidParams.code
+    jsonrpc_code = INVALID_PARAMS
+    number: ClassVar[int]
+
+    def __init__(self, sentence: str, /, **data: Json) -> None:
+        super().__init__(sentence)
+        self.wire_code = self.number
+        self._data = data
+
+    @property
+    def spec_data(self) -> dict[str, Json]:
+        return dict(self._data)
+
+    def wire(self) -> dict[str, Json]:
+        """Return it as the end of a subscription states it."""
+        return {"code": self.number, "message": self.message, "data": self.spec_data}
+
+
+class EventMissing(EventError):
+    """`kind` in its data: `event` or `subscription`."""
+
+    number = NOT_FOUND
+
+
+class EventForbidden(EventError):
+    code = "forbidden"
+    number = FORBIDDEN
+
+
+class EventExhausted(EventError):
+    """`limit` and `max` in its data."""
+
+    code = "rate_limited"
+    number = EXHAUSTED
+
+
+class EventUnsupported(EventError):
+    """`feature` and `value` in its data."""
+
+    number = UNSUPPORTED
+
+
+class EventCallback(EventError):
+    """`reason` in its data: a category of the extension."""
+
+    code = "connection_failed"
+    number = CALLBACK
