@@ -116,6 +116,8 @@ class ConsolePage:
     """Further names, by which the command menu finds it."""
     about: _StrOrPromise = ""
     """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
+    docs: str = ""
+    """Its chapter of the documentation: `secure/quotas`, or `secure/quotas#windows`."""
 
 
 @dataclass(frozen=True, slots=True)

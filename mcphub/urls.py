@@ -12,6 +12,7 @@ admin.autodiscover()
 
 urlpatterns = [
     path("", include("mcphub.console.welcome")),
+    path("", include("mcphub.console.documents.pages")),
     path("", include("mcphub.my_access.urls")),
     *(path(pages.below, include(pages.urls)) for pages in declared(PageRoutes)),
     path("admin/", include("mcphub.console.connect")),

@@ -21,6 +21,7 @@ from pathlib import Path
 from deploy.release import first_call, hashes, sbom
 
 PACKAGES = ("mcphub", "invocations", "tools_catalog", "sessions_app")
+LINKED = ("templates", "docs")
 DIST = hashes.HOME / "dist"
 
 
@@ -94,9 +95,10 @@ def _first_call(command: list[str], folder: Path) -> str:
 
 
 def _files_of_git() -> set[str]:
-    """Return what a checkout has in the packages; templates stand in them by a link."""
-    names = _run(["git", "ls-files", *PACKAGES, "templates"], cwd=hashes.HOME).split()
-    return {f"mcphub/{name}" if name.startswith("templates/") else name for name in names} - {"mcphub/templates"}
+    """Return what a checkout has in the packages; templates and documents stand in them by links."""
+    names = _run(["git", "ls-files", *PACKAGES, *LINKED], cwd=hashes.HOME).split()
+    linked = {f"mcphub/{name}" if name.split("/")[0] in LINKED else name for name in names}
+    return linked - {f"mcphub/{name}" for name in LINKED}
 
 
 def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:

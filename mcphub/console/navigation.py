@@ -15,6 +15,9 @@ from django.urls import reverse
 from django.utils.functional import Promise, SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
 
+from mcphub.console.chapters import CHAPTERS
+from mcphub.console.documents.pages import address_of
+from mcphub.console.documents.shelf import chapter
 from mcphub.console.purposes import PURPOSES
 from mcphub.parts import ConsoleArea, ConsolePage
 from sessions_app.kit.features import declared
@@ -36,6 +39,13 @@ class Tab:
     """What else people call it, for the command menu."""
     about: Words = ""
     """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
+    docs: str = ""
+    """Its chapter, where it is not in `CHAPTERS`."""
+
+    @property
+    def chapter(self) -> str:
+        """Return the place in the documentation that explains it."""
+        return self.docs or CHAPTERS.get(self.page, "")
 
     @property
     def is_list(self) -> bool:
@@ -63,6 +73,14 @@ class Area:
 
 
 @dataclass(frozen=True)
+class ShownHelp:
+    """The chapter of a page: its title and address."""
+
+    title: str
+    link: str
+
+
+@dataclass(frozen=True)
 class ShownTab:
     title: Words
     icon: str
@@ -70,6 +88,15 @@ class ShownTab:
     key: str
     is_here: bool = False
     words: Words = ""
+    chapter: str = ""
+
+    @property
+    def help(self) -> ShownHelp | None:
+        found = chapter(self.chapter)
+        if found is None:
+            return None
+        document, heading = found
+        return ShownHelp(heading.title if heading else document.title, address_of(self.chapter))
 
 
 @dataclass(frozen=True)
@@ -294,7 +321,10 @@ def areas() -> tuple[Area, ...]:
 def _tabs(area: Area) -> tuple[Tab, ...]:
     placed = [(number * 10, tab) for number, tab in enumerate(area.tabs, 1)]
     pages = (each for each in declared(ConsolePage) if each.area == area.name)
-    placed += [(each.place, Tab(each.title, each.icon, each.page, each.key, each.words, each.about)) for each in pages]
+    placed += [
+        (each.place, Tab(each.title, each.icon, each.page, each.key, each.words, each.about, each.docs))
+        for each in pages
+    ]
     return tuple(tab for _place, tab in sorted(placed, key=lambda each: each[0]))
 
 
@@ -346,7 +376,10 @@ def _seen(request: HttpRequest) -> list[ShownArea]:
         ShownArea(
             area.title,
             area.icon,
-            [ShownTab(tab.title, tab.icon, tab.link, tab.key, tab.link == here, tab.words) for tab in tabs],
+            [
+                ShownTab(tab.title, tab.icon, tab.link, tab.key, tab.link == here, tab.words, tab.chapter)
+                for tab in tabs
+            ],
             any(tab.link == here for tab in tabs),
         )
         for area, tabs in offered

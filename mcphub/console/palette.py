@@ -28,6 +28,8 @@ from django.views.decorators.http import require_safe
 
 from invocations.models import McpToolInvocation
 from mcphub.console import navigation
+from mcphub.console.documents.finding import found_in_documents
+from mcphub.console.synonyms import readings
 from mcphub.parts import PaletteAction
 from sessions_app.kit.database import TookTooLong, at_most
 from sessions_app.kit.features import declared
@@ -188,6 +190,7 @@ _CORE: tuple[PaletteAction, ...] = (
         _("own keys clients account profile logout log out sign out theme language tools"),
     ),
     PaletteAction(_("Change my password"), "password", "admin:password_change", (), _("own login reset")),
+    PaletteAction(_("Documentation"), "menu_book", "docs-shelf", (), _("docs help manual guide handbook")),
     PaletteAction(_("Keyboard"), "keyboard", "#hub-keys", (), _("keys shortcuts help hotkeys")),
 )
 
@@ -229,31 +232,36 @@ _Groups = list[tuple[_Words, list[PaletteFinding]]]
 
 
 def _of_the_console(request: HttpRequest, words: list[str]) -> _Groups:
+    meant = readings(" ".join(words)) if words else [[]]
     pages = [
         PaletteFinding(str(tab.title), str(area.title), tab.link, tab.icon)
         for area in navigation.seen(request)
         for tab in area.tabs
-        if _calls_it(words, tab.title, area.title, tab.words)
+        if _is_meant(meant, tab.title, area.title, tab.words)
     ]
     deeds = [
         PaletteFinding(str(deed.title), "", _link_of(deed), deed.icon)
         for deed in (*_CORE, *declared(PaletteAction))
-        if request.user.has_perms(deed.permissions) and _calls_it(words, deed.title, deed.words)
+        if request.user.has_perms(deed.permissions) and _is_meant(meant, deed.title, deed.words)
     ]
-    return [(_t("Go to"), pages), (_t("Actions"), deeds)]
+    documents = [
+        PaletteFinding(clipped(found.title, 80), clipped(found.about, 80), found.link, "menu_book")
+        for found in found_in_documents(meant, MOST_OF_A_KIND)
+    ]
+    return [(_t("Go to"), pages), (_t("Actions"), deeds), (_t("Documentation"), documents)]
 
 
 def _link_of(action: PaletteAction) -> str:
     return action.page if action.page.startswith("#") else reverse(action.page) + action.query
 
 
-def _calls_it(words: list[str], *texts: _Words) -> bool:
-    """Return whether all words are in the texts, in whichever of the hub's languages."""
+def _is_meant(meant: list[list[str]], *texts: _Words) -> bool:
+    """Return whether all words of one of the readings are in the texts, in whichever of the hub's languages."""
     found = list(texts)
-    for language, _name in settings.LANGUAGES if words else ():
+    for language, _name in settings.LANGUAGES if meant[0] else ():
         with translation.override(language):
             found += [str(text) for text in texts]
-    return _holds_all(words, *found)
+    return any(_holds_all(words, *found) for words in meant)
 
 
 def _holds_all(words: list[str], *texts: _Words) -> bool:

@@ -26,6 +26,7 @@ class AuditExportConfig(FeatureConfig):
                 "An export destination gets a copy of the sealed audit log: a SIEM, a syslog server, an object "
                 "store or a folder."
             ),
+            docs="audit/export",
         ),
         HubService("audit export", "mcphub.features.audit_export.hub:AuditExport"),
         NoticeKind(

@@ -50,6 +50,7 @@ class ChatConfig(FeatureConfig):
             place=10,
             words=_("chat history messages"),
             about=_("A conversation keeps the questions and answers of one caller with a model."),
+            docs="integrate/chat#conversations",
         ),
         ConsolePage(
             "chat",
@@ -62,6 +63,7 @@ class ChatConfig(FeatureConfig):
                 "Each question to a model is recorded here with its tokens and outcome. Add a provider and a "
                 "model first."
             ),
+            docs="integrate/chat#questions-without-openais-wire",
         ),
         ConsolePage(
             "chat",
@@ -72,6 +74,7 @@ class ChatConfig(FeatureConfig):
             place=30,
             words=_("llm openai model endpoint"),
             about=_("A provider is a service of models with an OpenAI-compatible API. Add one to use the chat."),
+            docs="integrate/chat#set-it-up",
         ),
         ConsolePage(
             "chat",
@@ -80,6 +83,7 @@ class ChatConfig(FeatureConfig):
             "chat_chatmodel",
             place=40,
             about=_("Models answer in the chat. Add a provider first, then its models."),
+            docs="integrate/chat#set-it-up",
         ),
         ConsolePage(
             "chat",
@@ -89,6 +93,7 @@ class ChatConfig(FeatureConfig):
             place=50,
             words=_("cost spend budget tokens"),
             about=_("A price is the cost of a million tokens of a model, so that quotas and usage show money."),
+            docs="secure/quotas#prices",
         ),
         ConsolePage(
             "chat",
@@ -100,6 +105,7 @@ class ChatConfig(FeatureConfig):
                 "Defaults for the chat requests of an API key: its model and its tools. Keys without them use "
                 "the hub's default."
             ),
+            docs="integrate/chat#which-tools",
         ),
         PaletteAction(_("Chat usage"), "bar_chart", "admin:chat_usage", ("chat.view_query",), _("tokens")),
         DoctorCheck("prices", "mcphub.features.chat.doctor:check_prices"),

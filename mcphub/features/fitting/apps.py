@@ -25,6 +25,7 @@ class FittingConfig(FeatureConfig):
                 "A result size limits the results of a tool for clients: only some fields, or a preview with a link "
                 "to the whole."
             ),
+            docs="integrate/agents#my-model-drowns-in-results",
         ),
     )
 

@@ -22,6 +22,7 @@ class LoginConfig(FeatureConfig):
             place=45,
             words=_("new user onboarding"),
             about=_("An invitation is a link by which a person sets a password and gets groups."),
+            docs="secure/access#inviting-people",
         ),
         ConsolePage(
             "access",
@@ -31,6 +32,7 @@ class LoginConfig(FeatureConfig):
             place=70,
             words=_("sso saml oidc identity provider okta google ldap"),
             about=_("A login provider lets people log in with their account at your identity provider (SSO)."),
+            docs="secure/access#logging-in-with-an-account-elsewhere",
         ),
         ConsolePage(
             "access",
@@ -40,6 +42,7 @@ class LoginConfig(FeatureConfig):
             place=80,
             words=_("sso linked accounts"),
             about=_("A person's first login by a login provider links their account there to the one here."),
+            docs="secure/access#logging-in-with-an-account-elsewhere",
         ),
         ConsolePage(
             "access",
@@ -49,6 +52,7 @@ class LoginConfig(FeatureConfig):
             place=90,
             words=_("mfa 2fa totp passkey authenticator otp"),
             about=_("Authenticator apps and passkeys that people add for their own login are listed here."),
+            docs="secure/access#a-second-factor",
         ),
         PaletteAction(
             _("Invite someone"), "mail", "admin:login_invitation_add", ("login.add_invitation",), _("new person user")

@@ -34,6 +34,7 @@ class NotificationsConfig(FeatureConfig):
                 "Matters that need your attention appear here: failing connections, waiting approvals, quotas "
                 "that run low."
             ),
+            docs="operate/notifications",
         ),
         ConsolePage(
             "settings",
@@ -45,6 +46,7 @@ class NotificationsConfig(FeatureConfig):
             about=_(
                 "A subscription sends you the notifications that you choose, for example by email or to a webhook."
             ),
+            docs="operate/notifications#outside",
         ),
         ConsolePage(
             "settings",
@@ -54,6 +56,7 @@ class NotificationsConfig(FeatureConfig):
             place=6,
             words=_("alert webhook email sent"),
             about=_("Each notification that a subscription sends is recorded here with its outcome."),
+            docs="operate/notifications#outside",
         ),
         HubService("notifications", "mcphub.features.notifications.hub:Notifications"),
         PeriodicSweep("mcphub.features.notifications.noticing:purge"),

@@ -24,6 +24,7 @@ class SigninConfig(FeatureConfig):
                 "When a person signs in through a client, the app that they authorize is listed here, and can be "
                 "revoked."
             ),
+            docs="secure/access#what-the-operator-does",
         ),
         ConsolePage(
             "access",
@@ -35,6 +36,7 @@ class SigninConfig(FeatureConfig):
             about=_(
                 "A trusted issuer is your own authorization server. The hub accepts the access tokens that it issues."
             ),
+            docs="secure/access#tokens-of-your-own-authorization-server",
         ),
         MyAccessPart("mcphub.features.signin.my_clients:PART", place=25),
         TokenSource("mcphub.features.signin.issuers.tokens:ForeignTokens"),

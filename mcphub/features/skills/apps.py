@@ -34,6 +34,7 @@ class SkillsConfig(FeatureConfig):
                 "A skill is a folder of instructions for models: a SKILL.md, and the files that it names. Add one from "
                 "a zip or from the text of its SKILL.md."
             ),
+            docs="integrate/skills",
         ),
         PaletteAction(
             _("Add a skill"), "school", "admin:skills_skill_add", ("skills.add_skill",), _("instructions SKILL.md")

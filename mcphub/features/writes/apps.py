@@ -30,6 +30,7 @@ class WritesConfig(FeatureConfig):
                 "Add one to refuse all calls of tools that are not read-only, for everybody or for a workspace. A "
                 "second person must agree to allow them again."
             ),
+            docs="secure/write-stops",
         ),
         PaletteAction(
             _("Stop all writes"),

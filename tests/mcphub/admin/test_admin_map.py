@@ -10,6 +10,7 @@ from django.contrib import admin
 from django.urls import reverse
 
 from mcphub.console import navigation
+from mcphub.console.documents.shelf import chapter
 from mcphub.groups import ROLES
 from tests.factories import McpConnectionFactory
 
@@ -81,3 +82,13 @@ def test_an_empty_list_says_what_it_is_for_and_has_the_button_for_the_first(log_
                 assert words in unescape(page.content.decode()), tab.title
                 assert not page.context["has_add_permission"] or "/add/" in page.content.decode()
     assert empty > 20
+
+
+def test_each_page_links_a_chapter_that_exists(log_in):
+    client = log_in("superuser")
+    for area in areas(client):
+        for tab in area.tabs:
+            assert tab.chapter, f"{tab.title} has no chapter: mcphub/console/chapters.py, or `docs` of its ConsolePage"
+            assert chapter(tab.chapter), f"{tab.title}: there is no {tab.chapter} in docs/"
+    page = client.get(reverse("admin:invocations_mcpquota_changelist")).content.decode()
+    assert f'href="{reverse("docs-page", args=["secure/quotas"])}"' in page
