@@ -186,7 +186,6 @@ def verify(folder: Path, key: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | broken,
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert list(home.iterdir()) == []
     return done
