@@ -39,6 +39,10 @@
 # make release-fixture   once for each release: its data on SQLite and PostgreSQL, which every later version migrates in a
 #              test; needs pg_dump
 # make sbom    dist/mcphub.cdx.json, a bill of materials of what a hub installs; ARGS="--list NAME" of deploy/hashes
+# make release   dist/release: wheel, sdist, chart, bill of materials and, where buildah is, the image, the same bytes for the same
+#              commit, with signed provenance. KEY=PATH of the releaser's key, which `python -m deploy.release.keys PATH` makes;
+#              OUTPUT=FOLDER, SOURCE=https://… of the repository, BUILDER=URI, PASSPHRASE_FILE=FILE. make try-release builds twice
+#              with a key of its own, and compares
 # make words   sentences without a noun and software that speaks, per 1 000 words of docstrings and messages
 # make count   lines, tables, names used twice, signatures with Any, rooms, and the functions that a call crosses;
 #              ARGS="--names --signatures" lists names and signatures
@@ -82,7 +86,7 @@ PRODUCTION := MCPHUB_DATA_DIR=$(VENV)/check MCPHUB_PUBLIC_URL=https://hub.exampl
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: price serve test test-times test-nervous test-fast rigs check count conformance bench search-quality guardrail-quality pictures feature tool-api messages install \
-	install-dev hashes sbom dist try-clone try-wheel image try-image try-chart release-fixture clean
+	install-dev hashes sbom dist release try-release try-clone try-wheel image try-image try-chart release-fixture clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/mcphub serve $(ARGS)
@@ -238,6 +242,13 @@ try-chart: $(VENV)/.installed-dev
 
 sbom: $(VENV)/.installed-dev
 	@$(BIN)/python -m deploy.release.sbom --output dist/mcphub.cdx.json $(ARGS)
+
+release: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.release --key "$(KEY)" $(if $(OUTPUT),--output "$(OUTPUT)") $(if $(SOURCE),--source "$(SOURCE)") \
+		$(if $(BUILDER),--builder "$(BUILDER)") $(if $(PASSPHRASE_FILE),--passphrase-file "$(PASSPHRASE_FILE)")
+
+try-release: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.release --prove
 
 messages: $(VENV)/.installed-dev
 	$(BIN)/mcphub makemessages

@@ -1,4 +1,4 @@
-"""Render the chart with Helm, and hold what it gives against the schemas of Kubernetes' API.
+"""Render the packed chart with Helm, and hold what it gives against the schemas of Kubernetes' API.
 
     python -m deploy.release.chart
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from deploy.release import hashes
+from deploy.release import hashes, packing
 
 CHART = hashes.HOME / "deploy" / "chart"
 VERSIONS = ("1.27", "1.31", "1.34")
@@ -65,8 +65,9 @@ def main() -> int:
         scratch = Path(name)
         helm, python = _tools(scratch)
         _run([helm, "lint", "--strict", str(CHART), "--values", _values(scratch, NEEDED)])
+        packed = str(packing.chart(CHART, scratch, 0))
         for words, values, kinds in (("least", NEEDED, KINDS), ("everything", EVERYTHING, MORE_KINDS)):
-            rendered = _run([helm, "template", "hub", str(CHART), "--values", _values(scratch, values)])
+            rendered = _run([helm, "template", "hub", packed, "--values", _values(scratch, values)])
             objects = [each for each in yaml.safe_load_all(rendered) if each]
             if {each["kind"] for each in objects} != kinds:
                 sys.exit(f"{words}: the chart gives {sorted(each['kind'] for each in objects)}")

@@ -61,15 +61,31 @@ def why_not(scratch: Path) -> str:
 
 def build(scratch: Path, *, with_tools: bool) -> None:
     wheel = try_wheel.build(scratch)
+    context = _context(wheel, scratch)
+    for target, suffix in (("hub", ""), *([("tools", "-tools")] if with_tools else [])):
+        name = f"localhost/mcphub:{wheel.name.split('-')[1]}{suffix}"
+        _bud(context, "--target", target, "-t", name, "-t", f"localhost/mcphub:latest{suffix}")
+        print(f"{name}: {_size(name)}")
+
+
+def pack(wheel: Path, to: Path, epoch: int, scratch: Path) -> None:
+    """Write the image of a wheel into an archive of OCI, with one time in all that has a time.
+
+    Debian's packages are those of the day, so another day may give other bytes.
+    """
+    name = f"localhost/mcphub:{wheel.name.split('-')[1]}"
+    _bud(_context(wheel, scratch), "--target", "hub", "--timestamp", str(epoch), "-t", name)
+    _run(["buildah", "push", "-q", name, f"oci-archive:{to}:{name}"])
+
+
+def _context(wheel: Path, scratch: Path) -> Path:
+    """Make the base, and a folder with all that the Containerfile copies."""
     context = scratch / "context"
     shutil.copytree(hashes.FOLDER, context / "hashes")
     for file in (hashes.HOME / "constraints.txt", wheel, *IMAGES.iterdir()):
         shutil.copy(file, context)
     _base(scratch)
-    for target, suffix in (("hub", ""), *([("tools", "-tools")] if with_tools else [])):
-        name = f"localhost/mcphub:{wheel.name.split('-')[1]}{suffix}"
-        _bud(context, "--target", target, "-t", name, "-t", f"localhost/mcphub:latest{suffix}")
-        print(f"{name}: {_size(name)}")
+    return context
 
 
 def run(scratch: Path) -> None:

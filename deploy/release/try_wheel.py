@@ -18,7 +18,7 @@ import venv
 import zipfile
 from pathlib import Path
 
-from deploy.release import first_call, hashes, sbom
+from deploy.release import first_call, hashes, packing, sbom
 
 PACKAGES = ("mcphub", "invocations", "tools_catalog", "sessions_app")
 LINKED = ("templates", "docs")
@@ -42,20 +42,18 @@ def main() -> int:
 
 def build(scratch: Path) -> Path:
     """Write dist/; give the wheel. SystemExit: it lacks a file, or a second build differs."""
-    environment = os.environ | {"SOURCE_DATE_EPOCH": str(int(sbom.made_at().timestamp()))}
+    epoch = int(sbom.made_at().timestamp())
     for old in [*DIST.glob("mcphub-*.whl"), *DIST.glob("mcphub-*.tar.gz")]:
         old.unlink()
-    _run([sys.executable, "-m", "build", "--outdir", str(DIST), str(hashes.HOME)], env=environment)
-    (wheel,), (sdist,) = DIST.glob("mcphub-*.whl"), DIST.glob("mcphub-*.tar.gz")
+    wheel, sdist = packing.python_files(hashes.HOME, DIST, epoch)
     missing = _files_of_git() - set(zipfile.ZipFile(wheel).namelist())
     if missing:
         sys.exit(f"{wheel.name} lacks {', '.join(sorted(missing))}")
     with tarfile.open(sdist) as archive:
         archive.extractall(scratch, filter="data")
     (source,) = scratch.glob("mcphub-*")
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(scratch / "again"), str(source)]
     time.sleep(2)  # zip's times have steps of two seconds
-    _run(command, env=environment)
+    packing.python_files(source, scratch / "again", epoch)
     if wheel.read_bytes() != (scratch / "again" / wheel.name).read_bytes():
         sys.exit(f"{wheel.name} is another one when it is built again, from the sdist.")
     print(f"dist/{wheel.name}: {wheel.stat().st_size // 1024} KiB, equal when built again from dist/{sdist.name}")
