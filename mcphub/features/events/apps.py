@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import HubService, NoticeFollower, PeriodicSweep, ProtocolExtension
+from mcphub.parts import ConsolePage, HubService, NoticeFollower, PeriodicSweep, ProtocolExtension
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -20,6 +20,18 @@ class EventsConfig(FeatureConfig):
             },
             stateless={"events/stream": "mcphub.features.events.streaming:events_stream"},
             also="events",
+        ),
+        ConsolePage(
+            "access",
+            _("Event subscriptions"),
+            "webhook",
+            "events_eventsubscription",
+            place=55,
+            words=_("webhook callback events"),
+            about=_(
+                "When a client subscribes a callback to events of the hub, the subscription is listed here, and can be "
+                "ended."
+            ),
         ),
         HubService("events", "mcphub.features.events.hub:EventsService"),
         NoticeFollower("mcphub.features.events.recording:record"),

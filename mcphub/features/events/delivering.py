@@ -143,7 +143,8 @@ def claim(process_id: str, most: int) -> list[int]:
     is_free = Q(leased_until=None) | Q(leased_until__lt=now)
     due = EventDelivery.objects.filter(subscription=OuterRef("pk"), due_at__lte=now)
     unread = Occurrence.objects.filter(name=OuterRef("name"), position__gt=OuterRef("read_upto"))
-    rows = EventSubscription.objects.filter(is_free, Exists(due) | Exists(unread), expires_at__gt=now)
+    has_work = Exists(due) | Exists(unread) | Q(is_ending=True)
+    rows = EventSubscription.objects.filter(is_free, has_work, expires_at__gt=now)
     until = now + timedelta(seconds=LEASE_SECONDS)
     taken = []
     for pk in list(rows.order_by("turned_at", "pk").values_list("pk", flat=True)[:most]):
@@ -169,7 +170,9 @@ def collect(subscription_id: int, catalog: Catalog) -> EventPost | None:
     receiver = EventSubscriber.load(row.subscriber).receiver(catalog)
     kind = KINDS.get(row.name)
     ending: EventError | None = None
-    if kind is None:
+    if row.is_ending:
+        ending = EventForbidden("An operator of the hub ended the subscription.", reason="ended by an operator")
+    elif kind is None:
         ending = EventMissing(f"The hub has no event {row.name} any more.", kind="event")
     elif receiver is None or not receiver.may_get(kind):
         ending = EventForbidden(LOST, reason="access revoked")

@@ -108,6 +108,8 @@ class EventSubscription(models.Model):
     """Events up to this position have their deliveries."""
     has_gap = models.BooleanField(default=False, editable=False)
     """Events were skipped, and the callback was not notified of that yet."""
+    is_ending = models.BooleanField(default=False, editable=False)
+    """An operator ended it; the callback gets the end, and the row goes."""
     sent = models.PositiveBigIntegerField(_("events sent"), default=0, editable=False)
     abandoned = models.PositiveBigIntegerField(_("events abandoned"), default=0, editable=False)
     last_sent_at = models.DateTimeField(_("last sent"), null=True, editable=False)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from channels.db import database_sync_to_async
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Min, QuerySet
 from django.utils import timezone
 
 from mcphub.features.events import callbacks, methods, reading
@@ -17,7 +17,9 @@ from mcphub.features.events.callbacks import CallbackFailed
 from mcphub.features.events.errors import EventCallback, EventExhausted, EventForbidden, EventMissing, EventUnsupported
 from mcphub.features.events.models import EventChallenge, EventLog, EventSubscription, Occurrence
 from mcphub.features.events.reading import EventFilter
+from mcphub.features.events.recording import OCCURRED
 from mcphub.features.events.subscriber import EventSubscriber
+from sessions_app import bus
 from sessions_app.history import events
 from sessions_app.history.events import Actor
 from sessions_app.protocol import json
@@ -100,12 +102,25 @@ async def events_unsubscribe(exchange: McpExchange, params: dict[str, Json]) -> 
 
 @transaction.atomic
 def end(mark: str, why: str) -> bool:
-    """Remove a subscription with its deliveries, on record; return whether it was there."""
+    """Remove a subscription with its deliveries, on record; return whether it was in force."""
     row = EventSubscription.objects.filter(mark=mark).first()
     if row is None or not EventSubscription.objects.filter(pk=row.pk).delete()[0]:
         return False
-    _record(row, "event_subscription.ended", why)
-    return row.expires_at > timezone.now()
+    if not row.is_ending:
+        _record(row, "event_subscription.ended", why)
+    return row.expires_at > timezone.now() and not row.is_ending
+
+
+@transaction.atomic
+def end_by_operator(rows: QuerySet[EventSubscription], by: Actor, why: str) -> int:
+    """End subscriptions, on record; each callback gets the end. Return the number."""
+    count = 0
+    for row in rows:
+        if EventSubscription.objects.filter(pk=row.pk, is_ending=False).update(is_ending=True):
+            count += 1
+            _record(row, "event_subscription.ended", why, by)
+    bus.publish(OCCURRED)
+    return count
 
 
 def watermark(row: EventSubscription) -> int:
@@ -161,7 +176,11 @@ def _refresh(request: CallbackRequest, secret: str, ttl: timedelta) -> dict[str,
     """Renew a live subscription; None where there is none."""
     now = timezone.now()
     with transaction.atomic():
-        row = EventSubscription.objects.select_for_update().filter(mark=request.mark, expires_at__gt=now).first()
+        row = (
+            EventSubscription.objects.select_for_update()
+            .filter(mark=request.mark, expires_at__gt=now, is_ending=False)
+            .first()
+        )
         if row is None:
             return None
         before = row.unseal("secret")
@@ -241,9 +260,9 @@ def _create(
     return _answer(row, start.position, is_truncated=start.is_truncated)
 
 
-def _record(row: EventSubscription, kind: str, why: str = "") -> None:
+def _record(row: EventSubscription, kind: str, why: str = "", by: Actor | None = None) -> None:
     after: dict[str, Json] = {"event": row.name, "callback": row.shown_url, "expires_at": row.expires_at.isoformat()}
-    actor = Actor(row.principal, row.caller_label)
+    actor = by or Actor(row.principal, row.caller_label)
     events.record(
         kind, actor=actor, model=EventSubscription, subject=row.pk or "", label=str(row), after=after, reason=why
     )

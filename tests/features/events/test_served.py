@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -22,7 +21,9 @@ EXTENSION = "io.modelcontextprotocol/events"
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     with Hub(
-        tmp_path_factory.mktemp("hub"), flags=["--workers", "2"], environment={"MCPHUB_HEARTBEAT_SECONDS": "2"}
+        tmp_path_factory.mktemp("hub"),
+        flags=["--workers", "2"],
+        environment={"MCPHUB_HEARTBEAT_SECONDS": "2", "MCPHUB_ALLOW_ANONYMOUS": "1"},
     ) as running:
         yield running
 
@@ -148,8 +149,8 @@ def test_errors_are_those_of_the_extension(hub: Hub, keys: dict[str, str], speak
         assert caller.modern("events/list").status_code == 403
 
 
-def test_callers_without_an_identity_poll_and_subscribe_nothing(tmp_path: Path) -> None:
-    with Hub(tmp_path, environment={"MCPHUB_ALLOW_ANONYMOUS": "1"}) as open_hub, Speaker(open_hub.url, None) as nobody:
+def test_callers_without_an_identity_poll_and_subscribe_nothing(hub: Hub) -> None:
+    with Speaker(hub.url, None) as nobody:
         assert {way for each in ask(nobody, "events/list")["result"]["events"] for way in each["delivery"]} == {
             "poll",
             "push",
