@@ -52,6 +52,8 @@ for name, examples in {"default": 40, "fast": 15, "long": 100}.items():
 settings.load_profile("default")
 costs.hash_quickly()
 costs.share_certificates()
+costs.share_static_files()
+costs.collect_no_garbage()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What a process finds out once, by a program, is known before a test asks."""
+    costs.collect_garbage_seldom()
     from tools_catalog.upstream.confinement.machine import this_machine
 
     this_machine()
@@ -106,7 +109,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     kept = [item for item in items if item.get_closest_marker("postgresql") is None]
     if len(kept) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("postgresql")])
         items[:] = kept
 
 

@@ -22,7 +22,6 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.license import License
 from cyclonedx.output import make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from packaging.markers import Marker
 from packaging.requirements import Requirement
@@ -75,6 +74,8 @@ def graph(extras: tuple[str, ...]) -> dict[str, set[str]]:
 
 def wrong(text: str) -> str | None:
     """Return what the schema of CycloneDX says against a bill, None if nothing."""
+    from cyclonedx.validation.json import JsonStrictValidator  # a second of a core, for its grammars
+
     error = JsonStrictValidator(VERSION).validate_str(text)
     return None if error is None else str(error)
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from scim2_client.engines.httpx2 import SyncSCIMClient
-from scim2_tester import Status, check_server
 
 from tests import operations
 from tests.servers import Hub, until
@@ -58,6 +56,9 @@ def directory(each: Hub) -> Iterator[httpx2.Client]:
 
 
 def test_the_tester_of_scim2_finds_nothing_but_what_is_meant(directory: httpx2.Client) -> None:
+    from scim2_client.engines.httpx2 import SyncSCIMClient  # the import takes a second of a core
+    from scim2_tester import Status, check_server
+
     results = check_server(SyncSCIMClient(directory))
     amiss = [result for result in results if result.status not in (Status.SUCCESS, Status.SKIPPED)]
     found = {(each.title, each.resource_type or "", _attribute(each.data)): each.reason for each in amiss}
