@@ -226,6 +226,17 @@ class NoticeKind:
 
 
 @dataclass(frozen=True, slots=True)
+class EvidenceFile:
+    """A file of lines in each archive of evidence: a function that takes the period's first moment and the one after
+    its last, and yields JSON objects. It is called in the workspace of the archive.
+    """
+
+    name: str
+    title: _StrOrPromise
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
 class TokenSource:
     """A class whose instances look up access tokens of other issuers; see sessions_app/tokens.py."""
 

@@ -31,7 +31,9 @@ from invocations.chain.models import AuditBlock, AuditHold, AuditPolicy, AuditTo
 from invocations.chain.verifier import Bad, PublicKey
 from invocations.models import McpToolInvocation
 from mcphub.features.compliance import report
+from mcphub.parts import EvidenceFile
 from sessions_app.history.models import AuditEvent, WaitingChange
+from sessions_app.kit.features import declared, loaded
 from sessions_app.models import ApiKey
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
@@ -114,6 +116,7 @@ def _filled(archive: zipfile.ZipFile, period: Period, signer: Signs, language: s
         "refused.jsonl": _refused(period),
         "tools.jsonl": _tools(period),
         "access.jsonl": _access(period),
+        **{part.name: loaded(part.lines)(period.since, period.until) for part in declared(EvidenceFile)},
     }.items():
         files[name] = _written(archive, name, lines, gathered)
     calls = period.calls()
