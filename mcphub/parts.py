@@ -116,6 +116,8 @@ class ConsolePage:
     """Further names, by which the command menu finds it."""
     about: _StrOrPromise = ""
     """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
+    permissions: tuple[str, ...] = ()
+    """Of a page that is no list: what its visitors need."""
 
 
 @dataclass(frozen=True, slots=True)

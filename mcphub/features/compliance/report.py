@@ -31,12 +31,12 @@ def page(manifest: Mapping[str, Json], numbers: Counter[str], tables: Mapping[st
                 "calls": numbers["calls"],
                 "failed": numbers["failed"],
                 "guarded": numbers["found by guardrails"],
-                "sections": [_section(name, title, numbers, tables) for name, title in _titles().items()],
+                "sections": [_section(name, title, numbers, tables) for name, title in titles().items()],
             },
         )
 
 
-def _titles() -> dict[str, str]:
+def titles() -> dict[str, str]:
     return {
         "tools.jsonl": _("Tools and versions that ran"),
         "refused.jsonl": _("Calls that were refused or masked"),
