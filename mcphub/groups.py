@@ -106,11 +106,20 @@ _EVIDENCE = (
     "invocations.delete_mcpredactionrule",
 )
 
+_REVIEWING = (
+    "access_review.view_accessreview",
+    "access_review.view_reviewedgrant",
+    "access_review.decide_accessreview",
+)
+
 ROLES: Mapping[str, tuple[str, ...]] = {
     "Viewer": _SEEN,
     "Auditor": (
         *_SEEN,
         *_EVIDENCE,
+        *_REVIEWING,
+        "access_review.add_accessreview",
+        "access_review.change_accessreview",
         "invocations.read_bodies",
         "chat.read_conversations",
         "sessions_app.view_apikey",
@@ -126,6 +135,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "Operator": (
         *_SEEN,
         *_CATALOGUE,
+        *_REVIEWING,
         "invocations.cancel_mcptask",
         "invocations.change_errorgroup",
         "invocations.change_mcperrormapping",

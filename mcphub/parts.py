@@ -118,6 +118,8 @@ class ConsolePage:
     """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
     docs: str = ""
     """Its chapter of the documentation: `secure/quotas`, or `secure/quotas#windows`."""
+    permissions: tuple[str, ...] = ()
+    """Of a page that is no list: what its visitors need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,17 @@ class NoticeFollower:
     """
 
     function: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceFile:
+    """A file of lines in each archive of evidence: a function that takes the period's first moment and the one after
+    its last, and yields JSON objects. It is called in the workspace of the archive.
+    """
+
+    name: str
+    title: _StrOrPromise
+    lines: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ class Tab:
     """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
     docs: str = ""
     """Its chapter, where it is not in `CHAPTERS`."""
+    permissions: tuple[str, ...] = ()
+    """Of a page that is no list: what its visitors need."""
 
     @property
     def chapter(self) -> str:
@@ -56,10 +58,11 @@ class Tab:
         return reverse(f"admin:{self.page}_changelist" if self.is_list else self.page)
 
     def may_be_seen_by(self, request: HttpRequest) -> bool:
-        if acting_of(request.user) is not None and (not self.is_list or f"{self.page}_changelist" not in PAGES):
+        address = f"{self.page}_changelist" if self.is_list else self.page
+        if acting_of(request.user) is not None and address not in PAGES:
             return False
         app, _underscore, model = self.page.rpartition("_")
-        return not self.is_list or request.user.has_perm(f"{app}.view_{model}")
+        return request.user.has_perms([f"{app}.view_{model}"] if self.is_list else self.permissions)
 
 
 @dataclass(frozen=True)
@@ -321,11 +324,12 @@ def areas() -> tuple[Area, ...]:
 def _tabs(area: Area) -> tuple[Tab, ...]:
     placed = [(number * 10, tab) for number, tab in enumerate(area.tabs, 1)]
     pages = (each for each in declared(ConsolePage) if each.area == area.name)
-    placed += [
-        (each.place, Tab(each.title, each.icon, each.page, each.key, each.words, each.about, each.docs))
-        for each in pages
-    ]
+    placed += [(each.place, _tab(each)) for each in pages]
     return tuple(tab for _place, tab in sorted(placed, key=lambda each: each[0]))
+
+
+def _tab(part: ConsolePage) -> Tab:
+    return Tab(part.title, part.icon, part.page, part.key, part.words, part.about, part.docs, part.permissions)
 
 
 def show(request: HttpRequest) -> list[dict[str, object]]:

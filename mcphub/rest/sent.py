@@ -45,6 +45,12 @@ RULE: Mapping[str, Json] = {
     "watching": True,
 }
 ALLOWED_HOST: Mapping[str, Json] = {"host": "10.0.3.7:8443", "enabled": True, "note": "The ticket system."}
+ACCESS_REVIEW: Mapping[str, Json] = {
+    "name": "Quarterly review Q3",
+    "tools": "pay.*",
+    "due_at": "2099-10-15T12:00:00Z",
+    "reviewers": ["ada"],
+}
 WRITE_STOP: Mapping[str, Json] = {"workspace": None, "reason": "A leaked key is looked into."}
 GUARDRAIL: Mapping[str, Json] = {
     "name": "no-mail",
@@ -133,6 +139,9 @@ REQUESTS: Mapping[str, Json] = {
     "ProviderTestRequest": {"model": "llama"},
     "ModelRequest": MODEL,
     "PatchedModelRequest": _SWITCHED,
+    "AccessReviewRequest": ACCESS_REVIEW,
+    "GrantDecisionRequest": {"grants": [17, 18], "decision": "take_away", "reason": "left the team"},
+    "ReviewClosingRequest": {"reason": REASON},
     "WriteStopRequest": WRITE_STOP,
     "AllowWritesRequest": {"reason": "The key was replaced."},
     "AllowedHostRequest": {**ALLOWED_HOST, "reason": REASON},

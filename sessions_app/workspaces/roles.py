@@ -22,12 +22,26 @@ _SEEN = (
     "tools_catalog.view_mcppolicyrule",
     "sessions_app.view_apikey",
 )
+_REVIEWING = (
+    "access_review.view_accessreview",
+    "access_review.view_reviewedgrant",
+    "access_review.decide_accessreview",
+)
 RIGHTS: Mapping[str, frozenset[str]] = {
     "members": frozenset(),
-    "auditors": frozenset({*_SEEN, "invocations.read_bodies", "invocations.view_mcpapproval"}),
+    "auditors": frozenset(
+        {
+            *_SEEN,
+            "invocations.read_bodies",
+            "invocations.view_mcpapproval",
+            *_REVIEWING,
+            "access_review.add_accessreview",
+        }
+    ),
     "operators": frozenset(
         {
             *_SEEN,
+            *_REVIEWING,
             "tools_catalog.add_mcptoolset",
             "tools_catalog.change_mcptoolset",
             "tools_catalog.delete_mcptoolset",

@@ -2,7 +2,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import DoctorCheck, Verbs
+from mcphub.parts import ConsolePage, DoctorCheck, PageRoutes, Verbs
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -12,6 +12,16 @@ class ComplianceConfig(FeatureConfig):
     verbose_name = _("Compliance")
     parts = (
         DoctorCheck("compliance", "mcphub.features.compliance.doctor:check"),
+        PageRoutes("mcphub.features.compliance.pages", below="admin/"),
+        ConsolePage(
+            "evidence",
+            _("Evidence"),
+            "folder_zip",
+            "evidence",
+            place=70,
+            words=_("audit archive bundle soc2 iso 27001 ai act compliance report"),
+            permissions=("invocations.read_bodies",),
+        ),
         Verbs("audit", "mcphub.features.compliance.command"),
     )
 

@@ -31,7 +31,9 @@ from invocations.chain.models import AuditBlock, AuditHold, AuditPolicy, AuditTo
 from invocations.chain.verifier import Bad, PublicKey
 from invocations.models import McpToolInvocation
 from mcphub.features.compliance import report
+from mcphub.parts import EvidenceFile
 from sessions_app.history.models import AuditEvent, WaitingChange
+from sessions_app.kit.features import declared, loaded
 from sessions_app.models import ApiKey
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
@@ -88,22 +90,17 @@ def write(out: Path, period: Period, signer: Signs, language: str) -> dict[str, 
     if out.exists():
         raise FileExistsError(17, "File exists", str(out))
     try:
-        with (
-            os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
-            acting_in(period.scope),
-        ):
-            manifest = _filled(archive, period, signer, language)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            manifest = write_into(file, period, signer, language)
         draft.replace(out)
     finally:
         draft.unlink(missing_ok=True)
     return manifest
 
 
-def _filled(archive: zipfile.ZipFile, period: Period, signer: Signs, language: str) -> dict[str, Json]:
-    gathered = Gathered()
-    files: dict[str, Json] = {}
-    for name, lines in {
+def contents(period: Period) -> dict[str, Iterable[dict[str, Json]]]:
+    """Return the lines of each file, which are read while they are written; those of features included."""
+    return {
         "blocks.jsonl": _blocks(period),
         "verifications.jsonl": _verifications(period),
         "removals.jsonl": _removals(period),
@@ -114,7 +111,20 @@ def _filled(archive: zipfile.ZipFile, period: Period, signer: Signs, language: s
         "refused.jsonl": _refused(period),
         "tools.jsonl": _tools(period),
         "access.jsonl": _access(period),
-    }.items():
+        **{part.name: loaded(part.lines)(period.since, period.until) for part in declared(EvidenceFile)},
+    }
+
+
+def write_into(file: IO[bytes], period: Period, signer: Signs, language: str) -> dict[str, Json]:
+    """Write the archive into a file that need not be seekable; return its manifest. Raises KeyProblem."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, acting_in(period.scope):
+        return _filled(archive, period, signer, language)
+
+
+def _filled(archive: zipfile.ZipFile, period: Period, signer: Signs, language: str) -> dict[str, Json]:
+    gathered = Gathered()
+    files: dict[str, Json] = {}
+    for name, lines in contents(period).items():
         files[name] = _written(archive, name, lines, gathered)
     calls = period.calls()
     gathered.numbers["calls"] = calls.count()

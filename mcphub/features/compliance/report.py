@@ -10,6 +10,8 @@ from django.template.loader import render_to_string
 from django.utils import translation
 from django.utils.translation import gettext as _
 
+from mcphub.parts import EvidenceFile
+from sessions_app.kit.features import declared
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 
@@ -29,12 +31,12 @@ def page(manifest: Mapping[str, Json], numbers: Counter[str], tables: Mapping[st
                 "calls": numbers["calls"],
                 "failed": numbers["failed"],
                 "guarded": numbers["found by guardrails"],
-                "sections": [_section(name, title, numbers, tables) for name, title in _titles().items()],
+                "sections": [_section(name, title, numbers, tables) for name, title in titles().items()],
             },
         )
 
 
-def _titles() -> dict[str, str]:
+def titles() -> dict[str, str]:
     return {
         "tools.jsonl": _("Tools and versions that ran"),
         "refused.jsonl": _("Calls that were refused or masked"),
@@ -42,6 +44,7 @@ def _titles() -> dict[str, str]:
         "changes.jsonl": _("Changes of the configuration"),
         "second-person.jsonl": _("Changes that needed a second person"),
         "access.jsonl": _("People and keys"),
+        **{part.name: str(part.title) for part in declared(EvidenceFile)},
         "verifications.jsonl": _("Verifications of the record"),
         "retention.jsonl": _("Retention and legal holds"),
         "removals.jsonl": _("Removals by retention"),

@@ -21,7 +21,7 @@ from sessions_app import endpoints
 _MOST = 100
 _MOST_CALLS = 500
 """Of the person's newest calls, among which the last of each client is looked for."""
-_BY_CLIENT = re.compile(r"\(client (\d+)\)$")
+BY_CLIENT = re.compile(r"\(client (\d+)\)$")
 
 
 def _rows(request: HttpRequest) -> Mapping[str, object]:
@@ -54,7 +54,7 @@ def _last_used(user: Any) -> dict[int, datetime]:
     found = {row["application"]: row["last"] for row in tokens}
     calls = McpToolInvocation.objects.filter(principal=f"user:{user.pk}").order_by("-id")
     for client, moment in calls.values_list("allowed_client", "started_at")[:_MOST_CALLS]:
-        by = _BY_CLIENT.search(client or "")
+        by = BY_CLIENT.search(client or "")
         if by is not None and moment is not None:
             number = int(by[1])
             found[number] = max(found.get(number, moment), moment)
