@@ -27,6 +27,7 @@ class AccessReviewConfig(FeatureConfig):
             "fact_check",
             "access_review_accessreview",
             place=50,
+            docs="secure/access-review",
             words=_("recertification attestation campaign user access review"),
             about=_(
                 "Add one to decide, grant by grant, who keeps access to tools. It begins with who may call what now, "
@@ -39,6 +40,7 @@ class AccessReviewConfig(FeatureConfig):
             "checklist",
             "access_review_reviewedgrant",
             place=51,
+            docs="secure/access-review#what-is-listed",
             words=_("keep take away unused access decisions"),
             about=_("Start an access review: its people, keys and apps are listed here for a decision."),
         ),

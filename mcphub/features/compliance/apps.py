@@ -19,6 +19,7 @@ class ComplianceConfig(FeatureConfig):
             "folder_zip",
             "evidence",
             place=70,
+            docs="audit/compliance#evidence-of-a-period",
             words=_("audit archive bundle soc2 iso 27001 ai act compliance report"),
             permissions=("invocations.read_bodies",),
         ),
