@@ -1,0 +1,67 @@
+from django.utils.translation import gettext_lazy as _
+
+from mcphub.parts import ConsolePage, NoticeKind, PaletteAction, RestResource
+from sessions_app.kit.features import FeatureConfig
+
+
+class AlertsConfig(FeatureConfig):
+    name = "mcphub.features.alerts"
+    label = "alerts"
+    requires = ("notifications",)
+    verbose_name = _("Alerts")
+    parts = (
+        RestResource("alerts", "mcphub.features.alerts.rest:AlertViewSet", _("Alerts: thresholds on calls.")),
+        ConsolePage(
+            "inbox",
+            _("Alerts"),
+            "notification_important",
+            "alerts_alert",
+            place=45,
+            words=_("alert alerts threshold monitor error rate latency p95 no calls pager"),
+            about=_(
+                "An alert sends a notification when the error rate or latency of calls passes a threshold, or when "
+                "calls stop. Before you save one, it shows how often it would have fired last week."
+            ),
+            docs="operate/notifications#alerts",
+        ),
+        PaletteAction(
+            _("Add an alert"),
+            "add_alert",
+            "admin:alerts_alert_add",
+            ("alerts.add_alert",),
+            _("new alert threshold monitor error rate latency"),
+        ),
+        NoticeKind(
+            "alert.errors",
+            _("Alert: error rate"),
+            _(
+                "%(alert)s: %(share)s %% of %(calls)s calls (%(scope)s) failed within %(minutes)s minutes; the "
+                "threshold is %(threshold)s %%."
+            ),
+            "alerts.view_alert",
+            "alerts_alert",
+            ends=True,
+            states="mcphub.features.alerts.watching:failing",
+        ),
+        NoticeKind(
+            "alert.slow",
+            _("Alert: latency"),
+            _(
+                "%(alert)s: the p95 of %(calls)s calls (%(scope)s) was %(p95)s ms within %(minutes)s minutes; the "
+                "threshold is %(threshold)s ms."
+            ),
+            "alerts.view_alert",
+            "alerts_alert",
+            ends=True,
+            states="mcphub.features.alerts.watching:slow",
+        ),
+        NoticeKind(
+            "alert.quiet",
+            _("Alert: no calls"),
+            _("%(alert)s: no call (%(scope)s) within %(minutes)s minutes."),
+            "alerts.view_alert",
+            "alerts_alert",
+            ends=True,
+            states="mcphub.features.alerts.watching:quiet",
+        ),
+    )
