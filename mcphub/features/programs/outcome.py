@@ -59,7 +59,7 @@ class LineRejected(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ProgramQuestion:
     """Something that a program asks of the hub. `given`: arguments of a call, or options of a search."""
 
     id: int
@@ -73,38 +73,38 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProgramAnswer:
     value: Json
     is_failure: bool = False
 
     @classmethod
-    def failure(cls, code: str, message: str, details: Json = None) -> Answer:
+    def failure(cls, code: str, message: str, details: Json = None) -> ProgramAnswer:
         return cls({"code": code, "message": message, "details": details}, is_failure=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class ProgramPrinted:
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ProgramReturned:
     """`value` is JSON; None where nothing was returned."""
 
     value: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Threw:
+class ProgramThrew:
     kind: ProgramFailed
     sentence: str
     code: str
 
 
-Said: TypeAlias = Question | Printed | Returned | Threw
+ProgramMessage: TypeAlias = ProgramQuestion | ProgramPrinted | ProgramReturned | ProgramThrew
 
 
-def said(line: bytes) -> Said:
+def said(line: bytes) -> ProgramMessage:
     """Return the message in a line. Raises LineRejected."""
     try:
         message = json.loads(line)
@@ -115,40 +115,40 @@ def said(line: bytes) -> Said:
     if "ask" in message:
         return _question(message)
     if "print" in message:
-        return Printed(_text(message, "print"))
+        return ProgramPrinted(_text(message, "print"))
     if "done" in message:
-        return Returned(None if message["done"] is None else _json(_text(message, "done")))
+        return ProgramReturned(None if message["done"] is None else _json(_text(message, "done")))
     if "failed" in message:
         return _threw(message)
     raise LineRejected("A line has no known member.")
 
 
-def _question(message: dict[str, Json]) -> Question:
+def _question(message: dict[str, Json]) -> ProgramQuestion:
     id_, what, name = message.get("id"), message["ask"], _text(message, "name")
     if not isinstance(id_, int) or isinstance(id_, bool) or id_ < 0 or what not in get_args(Asked):
         raise LineRejected("A question has no number, or asks nothing known.")
     if len(name) > _LONGEST_NAME:
         raise LineRejected(f"A name has more than {_LONGEST_NAME} characters.")
     given = json.loads(_json(_text(message, "text")).encode())
-    return Question(id_, what, name, given if isinstance(given, dict) else {"": given})
+    return ProgramQuestion(id_, what, name, given if isinstance(given, dict) else {"": given})
 
 
-def _threw(message: dict[str, Json]) -> Threw:
+def _threw(message: dict[str, Json]) -> ProgramThrew:
     words, kind, code = _text(message, "failed"), _text(message, "kind"), message.get("code")
     first, _, rest = words.partition("\n")
     stack = _text(message, "stack") if "stack" in message else ""
     sentence = f"{' '.join(first.split())[:_LONGEST_WORDS].rstrip('.')}{_places(stack or rest)}."
     if kind == "NothingLeft":
-        return Threw(
+        return ProgramThrew(
             ProgramFailed.STUCK,
             "It waits for something that never comes. Await only calls of tools, search and describe.",
             "",
         )
     if "out of memory" in words or kind == "null":
-        return Threw(ProgramFailed.MEMORY, "It ran out of memory. Handle fewer data at once.", "")
+        return ProgramThrew(ProgramFailed.MEMORY, "It ran out of memory. Handle fewer data at once.", "")
     if kind == "SyntaxError":
-        return Threw(ProgramFailed.SYNTAX, f"It was not run. {sentence} Send it again, corrected.", "")
-    return Threw(ProgramFailed.EXCEPTION, sentence, code[:100] if isinstance(code, str) else "")
+        return ProgramThrew(ProgramFailed.SYNTAX, f"It was not run. {sentence} Send it again, corrected.", "")
+    return ProgramThrew(ProgramFailed.EXCEPTION, sentence, code[:100] if isinstance(code, str) else "")
 
 
 def _places(stack: str) -> str:

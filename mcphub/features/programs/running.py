@@ -10,19 +10,19 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mcphub.features.programs import child
 from mcphub.features.programs.outcome import (
-    Answer,
+    ProgramAnswer,
     LineRejected,
-    Printed,
+    ProgramPrinted,
     ProgramFailed,
     ProgramFailure,
-    Question,
-    Returned,
-    Said,
+    ProgramQuestion,
+    ProgramReturned,
+    ProgramMessage,
     said,
 )
 from sessions_app.protocol import json
@@ -72,7 +72,12 @@ class ProgramOutput:
         return "".join(self.printed)
 
 
-Answerer = Callable[[Question], Awaitable[Answer]]
+def within(limits: ProgramLimits, seconds: float) -> ProgramLimits:
+    """Return the limits with no more time than there is."""
+    return replace(limits, seconds=max(0.0, min(limits.seconds, seconds)))
+
+
+ProgramAsks = Callable[[ProgramQuestion], Awaitable[ProgramAnswer]]
 
 
 class ProgramUnavailable(Exception):
@@ -112,7 +117,7 @@ def command(limits: ProgramLimits) -> tuple[str, ...]:
     )
 
 
-async def run(program: str, given: Json, answer: Answerer, limits: ProgramLimits) -> ProgramOutput:
+async def run(program: str, given: Json, answer: ProgramAsks, limits: ProgramLimits) -> ProgramOutput:
     """Run a program to its end. Raises ProgramFailure with what it had printed, or ProgramUnavailable.
 
     `given` is the program's `input`. The child is dead when this returns, also where its task is cancelled.
@@ -145,7 +150,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 class _Conversation:
     """The messages between the hub and one child. Nothing that the child sends is trusted."""
 
-    def __init__(self, process: asyncio.subprocess.Process, answer: Answerer, limits: ProgramLimits) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, answer: ProgramAsks, limits: ProgramLimits) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process = process
@@ -191,15 +196,15 @@ class _Conversation:
             raise self._failure(ProgramFailed.BROKEN, f"Its process sent what it must not: {error}") from None
         return self._taken(message)
 
-    def _taken(self, message: Said) -> bool:
-        if isinstance(message, Question):
+    def _taken(self, message: ProgramMessage) -> bool:
+        if isinstance(message, ProgramQuestion):
             self._ask(message)
             return False
-        if isinstance(message, Printed):
+        if isinstance(message, ProgramPrinted):
             self._count(message.text)
             self._output.printed.append(message.text)
             return False
-        if isinstance(message, Returned):
+        if isinstance(message, ProgramReturned):
             self._count(message.value or "")
             self._output.value = message.value
             return True
@@ -214,7 +219,7 @@ class _Conversation:
                 "the program, and return only what is needed.",
             )
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: ProgramQuestion) -> None:
         self._seen += 1
         if question.is_call:
             self._output.calls += 1
@@ -231,18 +236,18 @@ class _Conversation:
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
-    async def _answered(self, question: Question) -> None:
+    async def _answered(self, question: ProgramQuestion) -> None:
         async with self._slots:
             try:
                 answer = await self._answer(question)
             except Exception:
                 logger.exception("A question of a program could not be answered")
-                answer = Answer.failure("server_error", "The hub failed to answer. Its log has the reason.")
+                answer = ProgramAnswer.failure("server_error", "The hub failed to answer. Its log has the reason.")
         if question.is_call and answer.is_failure:
             self._output.failed_calls += 1
         text = json.dumps(answer.value).decode()
         if len(text) > self._limits.answer_bytes:
-            answer = Answer.failure(
+            answer = ProgramAnswer.failure(
                 "result_too_large",
                 f"The result has {len(text)} characters, more than the {self._limits.answer_bytes} that a program can "
                 "take. Ask the tool for less.",

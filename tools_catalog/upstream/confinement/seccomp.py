@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import sys
+
 from tools_catalog.upstream.confinement import kernel
 
 NO_NETWORK, STREAMS, INTERNET = "none", "streams", "internet"

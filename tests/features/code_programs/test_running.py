@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcphub.features.programs import running
-from tests.features.programs.answering import LIMITS, ProgramAnswers, confined, ran
+from tests.features.code_programs.answering import LIMITS, ProgramAnswers, confined, ran
 from tests.servers import until
 from tools_catalog.upstream.confinement import machine
 
@@ -95,7 +95,8 @@ def test_a_program_that_waits_longer_than_its_time_ends() -> None:
 
 def test_a_result_that_is_too_large_fails_its_call_alone() -> None:
     found = ran(
-        "try { await tools.large({size: 5000000}) } catch (e) { print(e.code) } return (await tools.large({size: 9})).length"
+        "try { await tools.large({size: 5000000}) } catch (e) { print(e.code) } "
+        "return (await tools.large({size: 9})).length"
     )
     assert (found.output.text, found.output.value) == ("result_too_large\n", "9")
 
@@ -124,7 +125,7 @@ def test_a_hub_that_is_killed_leaves_no_program(program: str) -> None:
         limits = running.ProgramLimits(processor_seconds=600)
         asyncio.run(running.run({program!r}, None, never, limits))
     """
-    hub = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)])  # noqa: S603
+    hub = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)])
     until(lambda: any("child.py" in _words(each) for each in _children(hub.pid)))
     children = _children(hub.pid)
     hub.send_signal(signal.SIGKILL)
@@ -161,7 +162,7 @@ os._exit(0)
 
 def test_code_that_took_over_the_process_can_neither_open_nor_start_nor_signal_anything() -> None:
     source = _TRIES.format(packages=str(Path(machine.__file__).parents[3]))
-    done = subprocess.run([sys.executable, "-I", "-c", source], capture_output=True, timeout=60, check=False)  # noqa: S603
+    done = subprocess.run([sys.executable, "-I", "-c", source], capture_output=True, timeout=60, check=False)
     assert done.stdout == b"held", done.stderr.decode()
 
 

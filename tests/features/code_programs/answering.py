@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from mcphub.features.programs import running
-from mcphub.features.programs.outcome import Answer, ProgramFailure, Question
+from mcphub.features.programs.outcome import ProgramAnswer, ProgramFailure, ProgramQuestion
 from mcphub.features.programs.running import ProgramLimits, ProgramOutput
 from sessions_app.protocol.json import Json
 from tools_catalog.upstream.confinement import machine
@@ -26,13 +26,13 @@ class ProgramAnswers:
     another one.
     """
 
-    asked: list[Question] = field(default_factory=list)
+    asked: list[ProgramQuestion] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
     has_met: asyncio.Event = field(default_factory=asyncio.Event)
     is_asked: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, question: Question) -> Answer:
+    async def __call__(self, question: ProgramQuestion) -> ProgramAnswer:
         self.asked.append(question)
         self.is_asked.set()
         self.at_once += 1
@@ -47,10 +47,10 @@ class ProgramAnswers:
         finally:
             self.at_once -= 1
         if question.name == "fail":
-            return Answer.failure(str(question.given["code"]), "It failed.", {"why": "asked to"})
+            return ProgramAnswer.failure(str(question.given["code"]), "It failed.", {"why": "asked to"})
         if question.name == "large":
-            return Answer("x" * int(question.given["size"]))
-        return Answer(question.given)
+            return ProgramAnswer("x" * int(question.given["size"]))
+        return ProgramAnswer(question.given)
 
 
 @dataclass

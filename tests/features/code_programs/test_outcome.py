@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +27,5 @@ def test_any_object_is_a_message_or_rejected(message: dict[str, object]) -> None
 
 
 def _read(line: bytes) -> None:
-    try:
+    with contextlib.suppress(LineRejected):
         said(line)
-    except LineRejected as rejected:
-        assert str(rejected)
