@@ -1,4 +1,4 @@
-"""Answers what a program asks: calls on the one path, searches, descriptions."""
+"""Answers the questions of a program: calls on the one path, searches, descriptions."""
 
 from __future__ import annotations
 

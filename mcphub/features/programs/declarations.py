@@ -1,6 +1,6 @@
 """TypeScript declarations of tools, from their JSON schemas. Pure.
 
-A declaration is for a model to read: what TypeScript cannot say is left out, and what nests too deep is `unknown`.
+A declaration is for a model to read. Rules without a form in TypeScript are left out; deep parts are `unknown`.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class LineRejected(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProgramQuestion:
-    """Something that a program asks of the hub. `given`: arguments of a call, or options of a search."""
+    """A request of a program to the hub. `given`: arguments of a call, or options of a search."""
 
     id: int
     what: Asked

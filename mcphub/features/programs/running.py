@@ -1,4 +1,4 @@
-"""Starts the child of one program, answers what the program asks, and ends the child whatever happens."""
+"""Starts the child of one program, answers its questions, and ends the child in every case."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 
 from mcphub.features.programs import child
 from mcphub.features.programs.outcome import (
-    ProgramAnswer,
     LineRejected,
-    ProgramPrinted,
+    ProgramAnswer,
     ProgramFailed,
     ProgramFailure,
+    ProgramMessage,
+    ProgramPrinted,
     ProgramQuestion,
     ProgramReturned,
-    ProgramMessage,
     said,
 )
 from sessions_app.protocol import json
@@ -40,14 +40,14 @@ _LONGEST_COMPLAINT = 2000
 
 @dataclass(frozen=True, slots=True)
 class ProgramLimits:
-    """What one program may use."""
+    """Bounds of one program."""
 
     seconds: float = 60.0
     """From its start to its end, with all calls."""
     processor_seconds: int = 5
     memory_bytes: int = 64 * 2**20
     output_characters: int = 50_000
-    """Of what it prints and returns together."""
+    """Of its prints and its returned value together."""
     line_bytes: int = 1 * 2**20
     """Of one message, such as the arguments of a call."""
     answer_bytes: int = 4 * 2**20
@@ -59,7 +59,7 @@ class ProgramLimits:
 
 @dataclass(slots=True)
 class ProgramOutput:
-    """What a program has printed and, at its end, returned. `value` is JSON, or None for nothing."""
+    """The printed text of a program and, at its end, its returned value: JSON, or None for nothing."""
 
     printed: list[str] = field(default_factory=list)
     value: str | None = None
@@ -118,7 +118,7 @@ def command(limits: ProgramLimits) -> tuple[str, ...]:
 
 
 async def run(program: str, given: Json, answer: ProgramAsks, limits: ProgramLimits) -> ProgramOutput:
-    """Run a program to its end. Raises ProgramFailure with what it had printed, or ProgramUnavailable.
+    """Run a program to its end. Raises ProgramFailure with its output so far, or ProgramUnavailable.
 
     `given` is the program's `input`. The child is dead when this returns, also where its task is cancelled.
     """
