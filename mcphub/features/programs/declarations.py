@@ -63,7 +63,8 @@ def _object(schema: Schema, root: Schema, depth: int) -> str:
     if not isinstance(properties, Mapping) or not properties:
         more = schema.get("additionalProperties")
         return f"Record<string, {type_of(more, root, depth + 1)}>"
-    required = schema.get("required") or []
+    required = schema.get("required")
+    required = required if isinstance(required, list) else []
     members = []
     for name, each in list(properties.items())[:_MOST_MEMBERS]:
         words = _words(each.get("description", "")) if isinstance(each, Mapping) else ""
