@@ -84,9 +84,9 @@ class ProgramUnavailable(Exception):
     """Programs cannot run here. The text has the next step."""
 
 
-def engine_folder() -> str:
-    """Return the folder that holds the engine. Raises ProgramUnavailable where it is not installed."""
-    found = importlib.util.find_spec(ENGINE)
+def engine_folder(engine: str = ENGINE) -> str:
+    """Return the folder that holds an engine. Raises ProgramUnavailable where it is not installed."""
+    found = importlib.util.find_spec(engine)
     if found is None or not found.origin:
         raise ProgramUnavailable(
             "Programs need a JavaScript engine, which is not installed. The hub's operator installs it with "
@@ -169,6 +169,8 @@ class _Conversation:
                 await self._send({"program": program, "input": None if given is None else json.dumps(given).decode()})
                 while not await self._heard():
                     pass
+                # A call that the program did not await was still made: cancelled, it might be half done.
+                await asyncio.gather(*self._asking)
         except TimeoutError:
             raise self._failure(
                 ProgramFailed.TIMEOUT, f"It ran longer than {self._limits.seconds:g} seconds. Do less in one program."

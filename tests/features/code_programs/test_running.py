@@ -39,6 +39,17 @@ def test_calls_are_awaited_together_or_one_after_the_other() -> None:
     assert [(each.name, each.given) for each in found.answers.asked] == [("a.b-c", {"n": 1}), ("second", {"n": 1})]
 
 
+def test_a_call_that_nobody_awaits_is_made_to_its_end() -> None:
+    found = ran("tools.echo({n: 1}); tools.fail({code: 'x'}); return 'done'")
+    assert found.output.value == '"done"'
+    assert (len(found.answers.asked), found.answers.at_once, found.output.failed_calls) == (2, 0, 1)
+
+
+def test_a_missing_engine_names_what_to_install() -> None:
+    with pytest.raises(running.ProgramUnavailable, match=r"pip install 'mcphub\[code\]'"):
+        running.engine_folder("no_such_engine")
+
+
 def test_a_failed_call_is_an_exception_with_its_code() -> None:
     found = ran(
         "try { await tools.fail({code: 'policy_denied'}) } "
@@ -106,7 +117,7 @@ def test_a_cancelled_program_leaves_no_process() -> None:
         answers = ProgramAnswers()
         work = asyncio.create_task(running.run("await tools.wait()", None, answers, LIMITS))
         await answers.is_asked.wait()
-        (child,) = _children(os.getpid())
+        (child,) = [each for each in _children(os.getpid()) if "child.py" in _words(each)]
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work
