@@ -107,6 +107,7 @@ def questions(
         "duplicate_of": "invocation_id",
         "continues": "invocation_id",
         "replay_of": "invocation_id",
+        "called_by": "invocation_id",
         "turn": "turn_id",
         "connection": "connection",
     }

@@ -71,6 +71,8 @@ class CallSource:
     turn: tuple[str, str, int] | None = None
     """Of a chat: id of the turn, the model's id of the call, the round."""
     replay_of: str | None = None
+    called_by: str | None = None
+    """The invocation whose tool makes this call."""
     principal: str = field(init=False)
     caller_label: str = field(init=False)
     allowed_client: str | None = field(init=False)

@@ -89,6 +89,7 @@ class Calls:
             (QuotaCharges(self.spending), self.approvals.uses, FinishedSignal()),
             [loaded(part.shaper)(self) for part in declared(CallShaper)],
         )
+        self.stages.calls = self
         self.refusals = Refusals(ledger, self.rows, self.stages)
         self.execution = Execution(self._judge, self.commits, self.stages)
         self.finish = Finish(self.commits, self.refusals, self.running, settings.MCPHUB_CALL_TIMEOUT_SECONDS)

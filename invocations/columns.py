@@ -299,6 +299,12 @@ INVOCATION = AuditTable(
             filters=(ColumnFilter("replay_of", help="Replays of the call with this invocation id."),),
         ),
         Column(
+            "called_by",
+            ValueOwner.SOURCE,
+            is_optional=True,
+            filters=(ColumnFilter("called_by", help="Calls that the call with this invocation id made."),),
+        ),
+        Column(
             "connection",
             ValueOwner.TOOL,
             is_optional=True,

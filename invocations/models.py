@@ -272,6 +272,9 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
     replay_of = models.CharField(  # noqa: DJ001 - as continues
         _("replay of"), max_length=36, null=True, blank=True, help_text=_("The recorded call that this one replays.")
     )
+    called_by = models.CharField(  # noqa: DJ001 - as continues
+        _("called by"), max_length=36, null=True, blank=True, help_text=_("The call whose tool made this one.")
+    )
     left_out = JSONText(
         _("omitted"),
         null=True,
@@ -323,6 +326,7 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
             models.Index(fields=["duplicate_of", "id"], condition=~Q(duplicate_of=""), name="invocation_repeats"),
             models.Index(fields=["turn_id", "id"], condition=Q(turn_id__isnull=False), name="invocation_by_turn"),
             models.Index(fields=["replay_of", "id"], condition=Q(replay_of__isnull=False), name="invocation_replays"),
+            models.Index(fields=["called_by", "id"], condition=Q(called_by__isnull=False), name="invocation_inner"),
             models.Index(
                 fields=["connection", "id"], condition=Q(connection__isnull=False), name="invocation_upstream"
             ),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from invocations.call.call import Call
     from invocations.call_source import CallSource
+    from invocations.calling import Calls
     from invocations.configuration import Configuration
     from invocations.ledger.parts import LedgerPart
     from invocations.ledger.rows import Recorded
@@ -208,6 +209,8 @@ class Stages:
         self._result_stages = tuple(result_stages)
         self._parts = tuple(parts)
         self._shapers = tuple(shapers)
+        self.calls: Calls | None = None
+        """The call path of this process, for tools that call others."""
         self._configuration: Configuration | None = None
         self._chains: dict[Tool, Chain] = {}
         """Of the tools of that configuration's catalogue."""

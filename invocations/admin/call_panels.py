@@ -95,6 +95,8 @@ def related(row: McpToolInvocation) -> list[Relation]:
     asking = _some(others.filter(invocation_id=row.asked_by)) if row.asked_by else []
     found.append(Relation(_t("Asked of the client"), asked, _list(asked_by=row.invocation_id)))
     found.append(Relation(_t("The call that asked"), asking))
+    first = row.called_by or row.invocation_id
+    found.append(Relation(_t("Calls of one program"), _family(others, "called_by", first, row), _list(called_by=first)))
     if row.turn_id:
         same = others.filter(turn_id=row.turn_id)
         found.append(Relation(_t("Same chat turn"), _some(same), _list(turn_id__exact=row.turn_id)))

@@ -81,6 +81,8 @@ def _before(row: McpToolInvocation) -> Iterator[CallStep]:
         yield CallStep(_t("Chat turn"), clipped(row.turn_id, 12), link, note=note)
     if row.asked_by:
         yield CallStep(_t("Asked by a call"), clipped(row.asked_by, 12), _search(row.asked_by))
+    if row.called_by:
+        yield CallStep(_t("Called by a call"), clipped(row.called_by, 12), _search(row.called_by))
     if row.replay_of:
         yield CallStep(_t("Replay of"), clipped(row.replay_of, 12), _search(row.replay_of))
 

@@ -138,6 +138,7 @@ _CONSOLE: dict[str, dict[str, Any]] = {
     "tool": {"label": _("tool (exact name)"), "facet": _("Tool"), "known": completing.tools},
     "method": {"label": "", "parameter": "method"},
     "target": {"label": _("resource or prompt (exact)"), "parameter": "target"},
+    "called_by": {"label": _("called by the call"), "parameter": "called_by"},
     "asked_by": {"label": _("asked by the call"), "parameter": "asked_by"},
     "version": {"label": _("version of the tool"), "facet": _("Version of the tool")},
     "client": {

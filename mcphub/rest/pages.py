@@ -67,6 +67,7 @@ _LEADS: Mapping[str, str] = {
     "duplicate_of": "invocations",
     "continues": "invocations",
     "replay_of": "invocations",
+    "called_by": "invocations",
     "session_id": "sessions",
     "process_id": "processes",
     "task_id": "tasks",

@@ -449,6 +449,7 @@ def test_the_members_of_a_row_are_the_promised_ones(auditor, rows):
         "tool_call_id",
         "turn_round",
         "replay_of",
+        "called_by",
         "connection",
         "method",
         "target",

@@ -148,6 +148,14 @@ class Selection:
         """Return the instructions for a client that connects here."""
         return self.instructions
 
+    def offered(self, caller: Audience) -> Mapping[str, Tool]:
+        """Return the tools that the caller's model may call."""
+        return {
+            name: tool
+            for name, tool in self.tools.items()
+            if tool.enabled and tool.is_for_models and tool.visible_to(caller)
+        }
+
     def real_name(self, name: str) -> str:
         """Return the name that a tool has now, of this or of a former name; `name` where neither is known."""
         alias = None if name in self.tools else self.aliases.get(name)

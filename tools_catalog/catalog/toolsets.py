@@ -199,14 +199,6 @@ class Toolset(Selection):
             return params
         return {**params, "name": wrapped["name"], "arguments": wrapped.get("arguments", {})}
 
-    def offered(self, caller: Audience) -> Mapping[str, Tool]:
-        """Return the tools that the caller's model may call."""
-        return {
-            name: tool
-            for name, tool in self.tools.items()
-            if tool.enabled and tool.is_for_models and tool.visible_to(caller)
-        }
-
     def search(self, query: str, limit: int, caller: Audience) -> dict[str, Json]:
         assert self._index is not None
         offered = self.offered(caller)

@@ -7,6 +7,7 @@ import os
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_GET_SECCOMP = 21
 PR_SET_SECCOMP = 22

@@ -123,7 +123,11 @@ def is_known() -> bool:
 
 def apply(sockets: str, *, refuses_truncate: bool) -> None:
     """Filter this process and all that it starts, for good. Needs `no_new_privs`."""
-    lines = program(os.uname().machine, sockets, os.getpid(), refuses_truncate=refuses_truncate)
+    install(program(os.uname().machine, sockets, os.getpid(), refuses_truncate=refuses_truncate))
+
+
+def install(lines: list[Line]) -> None:
+    """Filter this process and all that it starts by a program, for good. Needs `no_new_privs`."""
     array = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
     kernel.prctl(kernel.PR_SET_SECCOMP, _SET_MODE_FILTER, ctypes.byref(_Program(len(lines), array)))
 
@@ -135,14 +139,7 @@ def program(machine: str, sockets: str, own: int, *, refuses_truncate: bool = Fa
     among them those of another interface of x86-64, by which every refused call has a second name, are not there.
     """
     other = _OTHERS[machine]
-    lines: list[Line] = [
-        (_LOAD, 0, 0, _ARCHITECTURE),
-        (_EQUAL, 1, 0, _ARCHITECTURES[machine]),
-        (_RETURN, 0, 0, _KILL),
-        (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 0, 1, _LAST + 1),
-        _refuse(errno.ENOSYS),
-    ]
+    lines: list[Line] = [*_of_machine(machine), (_AT_LEAST, 0, 1, _LAST + 1), _refuse(errno.ENOSYS)]
     refused = [*_REFUSED[machine].values(), *([other["truncate"]] if refuses_truncate else [])]
     for number in refused:
         lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
@@ -164,6 +161,22 @@ def program(machine: str, sockets: str, own: int, *, refuses_truncate: bool = Fa
     ]
     lines += _when(other["socketpair"], pair)
     return [*lines, (_RETURN, 0, 0, _ALLOW)]
+
+
+def only(machine: str, numbers: list[int]) -> list[Line]:
+    """Return the filter that allows these system calls of a machine and refuses all others with EPERM."""
+    allowed = [line for number in numbers for line in ((_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW))]
+    return [*_of_machine(machine), *allowed, _refuse(errno.EPERM)]
+
+
+def _of_machine(machine: str) -> list[Line]:
+    """End a process that calls by the numbers of another machine, and load the number of the call."""
+    return [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, _ARCHITECTURES[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
 
 
 def _of_sockets(sockets: str) -> list[Line]:
