@@ -12,6 +12,7 @@ import pytest
 from tests import operations
 from tests.features.events import operations as events
 from tests.servers import Hub, until
+from tests.wire.piped import beside
 from tests.wire.speech import LEGACY, Speaker, hello
 
 pytestmark = pytest.mark.program
@@ -219,3 +220,29 @@ def test_a_stream_that_cannot_be_is_an_error_at_once(speaker: Speaker) -> None:
     assert refused.json()["error"]["code"] == -32023
     session = speaker.open_session(LEGACY)
     assert speaker.in_session(session, "events/stream", {"name": "tool.slow"}).json()["error"]["code"] == -32601
+
+
+def test_streams_of_a_pipe_share_it_and_one_is_cancelled_alone(hub: Hub) -> None:
+    with beside(hub) as pipe:
+
+        def heard() -> dict[str, Any]:
+            while (message := pipe.hear_no_news()).get("method") == "notifications/events/heartbeat":
+                pass
+            found: dict[str, Any] = message
+            return found
+
+        for id in (1, "1"):
+            pipe.say(pipe.modern("events/stream", {"name": "connection.changed"}, id))
+            assert method_of(heard()) == "active"
+        hub.operate(events.note, "connection.changed", "piped", {"connection": "shop"})
+        both = [heard(), heard()]
+        assert {method_of(each) for each in both} == {"event"}
+        ids = {each["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for each in both}
+        assert ids == {1, "1"}
+        pipe.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "1"}})
+        pipe.say(pipe.modern("server/discover", id="read"))
+        assert heard()["id"] == "read"
+        hub.operate(events.note, "connection.changed", "piped again", {"connection": "shop"})
+        last = heard()["params"]
+        assert last["_meta"]["io.modelcontextprotocol/subscriptionId"] == 1
+        assert last["data"]["subject"] == "piped again"
