@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tools_catalog.upstream.confinement import seccomp
+from tools_catalog.upstream.confinement import seccomp, strict
 
 OWN, OTHER = 4711, 4712
 ALLOWED, KILLED = "allowed", "killed"
@@ -24,9 +24,11 @@ NUMBERS = {
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
-def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> str:
+def verdict(
+    machine: str, number: int, *arguments: int, architecture: int | None = None, lines: Sequence[seccomp.Line] = ()
+) -> str:
     """Run the filter over one call."""
-    lines: Sequence[seccomp.Line] = seccomp.program(machine, seccomp.NO_NETWORK, OWN)
+    lines = lines or seccomp.program(machine, seccomp.NO_NETWORK, OWN)
     words = {0: number, 4: ARCHITECTURES[machine] if architecture is None else architecture}
     words |= {16 + 8 * at: value & 0xFFFFFFFF for at, value in enumerate((*arguments, 0, 0, 0, 0, 0, 0)[:6])}
     loaded = at = 0
@@ -95,3 +97,13 @@ def test_calls_that_are_newer_than_the_filter_are_not_there(machine: str) -> Non
 @machines
 def test_a_call_by_another_hardwares_numbers_ends_the_child(machine: str) -> None:
     assert verdict(machine, 0, architecture=0x40000003) == KILLED
+
+
+@machines
+def test_a_child_that_only_computes_reads_and_does_nothing_else(machine: str) -> None:
+    lines = strict.program(machine)
+    assert verdict(machine, NUMBERS[machine]["read"], lines=lines) == ALLOWED
+    for name in NUMBERS[machine].keys() - {"read"}:
+        assert verdict(machine, NUMBERS[machine][name], lines=lines) == "EPERM"
+    assert verdict(machine, NUMBERS[machine]["read"] + 0x40000000, lines=lines) == "EPERM"
+    assert verdict(machine, NUMBERS[machine]["read"], architecture=1, lines=lines) == KILLED

@@ -89,8 +89,8 @@ def engine_folder(engine: str = ENGINE) -> str:
     found = importlib.util.find_spec(engine)
     if found is None or not found.origin:
         raise ProgramUnavailable(
-            "Programs need a JavaScript engine, which is not installed. The hub's operator installs it with "
-            "pip install 'mcphub[code]', and starts the hub again."
+            "Programs need a JavaScript engine, which is not installed. The hub's operator installs quickjs-ng "
+            "(the extra `code` of the hub's wheel), and starts the hub again."
         )
     return os.path.dirname(found.origin)
 
