@@ -38,8 +38,7 @@ def test_help_opens_the_chapter_and_its_links_and_pictures_work(
         expect(page.locator("#who-changed-what-and-is-the-audit-whole")).to_be_in_viewport()
         picture = page.get_by_role("img", name=re.compile("overview: figures"))
         picture.scroll_into_view_if_needed()
-        expect(picture).to_have_js_property("complete", True)
-        assert picture.evaluate("picture => picture.naturalWidth") > 0
+        page.wait_for_function("picture => picture.naturalWidth > 0", arg=picture.element_handle())
         page.get_by_role("article").get_by_role("link", name="quotas").first.click()
         expect(page.get_by_role("heading", level=1, name="Quotas")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
