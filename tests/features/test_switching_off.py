@@ -21,6 +21,7 @@ SERVED_BY = {
     "/v1/models": "chat",
     "/api/model-prices/": "chat",
     "/api/notices/": "notifications",
+    "/api/alerts/": "alerts",
     "/api/audit/shipping/": "audit_export",
     "/scim/v2/Users": "scim",
     "/mcp/messages": "remote_profile",

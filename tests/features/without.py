@@ -29,6 +29,7 @@ ADDRESSES = (
     "/v1/models",
     "/api/model-prices/",
     "/api/notices/",
+    "/api/alerts/",
     "/api/audit/shipping/",
     "/scim/v2/Users",
     "/mcp/messages",

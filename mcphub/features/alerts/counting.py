@@ -45,16 +45,16 @@ def last_week(alert: Alert, now: datetime) -> AlertHistory:
     hours = max(1, minutes // 60)
     found = _tried(alert, HOUR, now - WEEK - timedelta(hours=hours), by_minutes, hours)
     if by_minutes != now:
-        found.add(_tried(alert, MINUTE, by_minutes - timedelta(minutes=minutes), now, minutes))
+        found.add(_tried(alert, MINUTE, by_minutes - timedelta(minutes=minutes), now, minutes, found.holds))
     return found
 
 
-def _tried(alert: Alert, span: int, after: datetime, before: datetime, window: int) -> AlertHistory:
+def _tried(alert: Alert, span: int, after: datetime, before: datetime, window: int, held: bool = False) -> AlertHistory:
     begin, end = slot_of(after, span), slot_of(before, span)
     with at_most(_SECONDS):
         found = _by_slot(alert, span, begin, end)
     settle = -(-settings.MCPHUB_NOTICE_SETTLE_SECONDS // span)
-    return tried(alert.threshold, _filled(found, begin, end, span), window, int(settle))
+    return tried(alert.threshold, _filled(found, begin, end, span), window, int(settle), held)
 
 
 def _filled(found: dict[datetime, Tally], begin: datetime, end: datetime, span: int) -> Iterator[Tally]:

@@ -37,21 +37,26 @@ class AlertHistory:
     fired: int = 0
     slots_fired: int = 0
     slots: int = 0
+    holds: bool = False
+    """At its end."""
 
     def add(self, other: AlertHistory) -> None:
         self.fired += other.fired
         self.slots_fired += other.slots_fired
         self.slots += other.slots
+        self.holds = other.holds
 
 
-def tried(threshold: AlertThreshold, counted: Iterable[Tally], window: int, settle: int) -> AlertHistory:
+def tried(
+    threshold: AlertThreshold, counted: Iterable[Tally], window: int, settle: int, held: bool = False
+) -> AlertHistory:
     """Return how often it would have fired: `counted` slot by slot, each judged with the `window` - 1 before it.
 
-    A return within `settle` slots counts as the same firing, as notices do. The first `window` - 1 slots only fill
-    the window.
+    `held`: it fired before the first of them. A return within `settle` slots counts as the same firing, as notices
+    do. The first `window` - 1 slots only fill the window.
     """
     found, kept, whole = AlertHistory(), deque[Tally](), Tally()
-    over_for = settle + 1
+    over_for = 0 if held else settle + 1
     for tally in counted:
         kept.append(tally)
         whole.add(tally)
@@ -66,6 +71,7 @@ def tried(threshold: AlertThreshold, counted: Iterable[Tally], window: int, sett
             over_for = 0
         else:
             over_for += 1
+    found.holds = over_for == 0
     return found
 
 

@@ -146,7 +146,12 @@ def test_the_trial_finds_the_failures_of_the_last_week() -> None:
     found = last_week(row, NOW)
     assert found.fired == 4
     assert 0 < found.slots_fired < found.slots / 10
-    assert last_week(Alert(measure="quiet", window_minutes=1440), NOW).fired >= 1
+
+
+@pytest.mark.parametrize("window", [5, 60, 1440])
+def test_a_week_of_silence_is_one_firing(window: int) -> None:
+    found = last_week(Alert(measure="quiet", window_minutes=window), NOW)
+    assert (found.fired, found.slots_fired) == (1, found.slots)
 
 
 @pytest.mark.parametrize(

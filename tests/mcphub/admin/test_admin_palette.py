@@ -118,6 +118,8 @@ EVERYDAY = [
     ("dashboard", "Overview"),
 ]
 FURTHER = [
+    ("alert", "Alerts"),
+    ("threshold", "Alerts"),
     ("allow list", "Allowed hosts"),
     ("approve", "Calls to approve"),
     ("block", "Call rules"),
@@ -142,6 +144,7 @@ FURTHER = [
     ("upgrade", "Upgrading"),
 ]
 RUSSIAN = [
+    ("алерт", "Alerts"),
     ("аккаунт", "People"),
     ("аудит", "Blocks"),
     ("белый список", "Allowed hosts"),
