@@ -117,7 +117,7 @@ class ConsolePage:
     about: _StrOrPromise = ""
     """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
     permissions: tuple[str, ...] = ()
-    """Of a page that is no list: what its visitors need."""
+    """The permissions to open a page that is no list."""
 
 
 @dataclass(frozen=True, slots=True)

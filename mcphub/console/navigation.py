@@ -37,7 +37,7 @@ class Tab:
     about: Words = ""
     """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
     permissions: tuple[str, ...] = ()
-    """Of a page that is no list: what its visitors need."""
+    """The permissions to open a page that is no list."""
 
     @property
     def is_list(self) -> bool:
