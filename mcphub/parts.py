@@ -119,7 +119,7 @@ class ConsolePage:
     docs: str = ""
     """Its chapter of the documentation: `secure/quotas`, or `secure/quotas#windows`."""
     permissions: tuple[str, ...] = ()
-    """Of a page that is no list: what its visitors need."""
+    """The permissions to open a page that is no list."""
 
 
 @dataclass(frozen=True, slots=True)

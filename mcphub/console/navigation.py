@@ -42,7 +42,7 @@ class Tab:
     docs: str = ""
     """Its chapter, where it is not in `CHAPTERS`."""
     permissions: tuple[str, ...] = ()
-    """Of a page that is no list: what its visitors need."""
+    """The permissions to open a page that is no list."""
 
     @property
     def chapter(self) -> str:

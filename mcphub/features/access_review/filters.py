@@ -47,7 +47,7 @@ _OTHERS: tuple[ListFilter, ...] = (
         choices=(("undecided", _("Undecided")), *ReviewedGrant.Decision.choices),
         meant=_decided,
     ),
-    YesOrNo(name="is_unused", label=_("unused for 90 days")),
+    YesOrNo(name="is_unused", label=_("unused for 90 days"), yes=_("Unused"), no=_("Used")),
     OneOf(name="kind", choices=ReviewedGrant.Kind.choices),
 )
 PAGE_FILTERS: tuple[ListFilter, ...] = (_REVIEW, *_OTHERS)

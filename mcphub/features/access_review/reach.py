@@ -1,4 +1,4 @@
-"""Who may call what at this moment, one row a grant: what a review begins with.
+"""The rows of a review: one for each grant at the moment of its start.
 
 Callers see the tools that the hub itself would show them (`Tool.visible_to`). Tools are counted per grant, and named
 up to `MOST_NAMED`, so that many keys and many tools make no product of both.
@@ -100,7 +100,7 @@ class _Reading:
 
     @cached_property
     def _groups(self) -> frozenset[int] | None:
-        """The groups whose memberships are reviewed; None: all."""
+        """The groups under review; None: all."""
         found = None
         if self.review.workspace_id is not None:
             found = self.workspaces[self.review.workspace_id].groups
@@ -222,7 +222,7 @@ class _Reading:
 
 
 class _Used:
-    """When some people last called: ever, and within `UNUSED_DAYS` by tool and by app."""
+    """The last calls of some people: of all, and within `UNUSED_DAYS` by tool and by app."""
 
     def __init__(self, people: list[int], since: datetime) -> None:
         self._people = people

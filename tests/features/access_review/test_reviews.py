@@ -290,3 +290,14 @@ def test_rest_refuses_keys_unknown_grants_and_reviewers_who_could_not_decide(rit
     assert "no such grant" in answers[0]["problem"]
     assert post(client, f"{REVIEWS}{made['id']}/close/").json()["state"] == "closed"
     error_of(post(client, f"{REVIEWS}{made['id']}/close/"), 409, "conflict")
+
+
+def test_the_reviews_page_links_to_its_undecided_and_unused_grants(rita: User) -> None:
+    person("olga", date_joined=timezone.now() - LONG_AGO)
+    review, client = start(rita), Client()
+    client.force_login(rita)
+    page = client.get(f"/admin/access_review/accessreview/{review.pk}/change/").content.decode()
+    link = f"/admin/access_review/reviewedgrant/?review={review.pk}&amp;decision=undecided&amp;is_unused=yes"
+    assert link in page
+    rows = client.get(link.replace("&amp;", "&")).context["cl"].result_list
+    assert [each.label for each in rows] == ["olga"]
