@@ -33,8 +33,8 @@ _COSTS = (2**25, 2**30)
 """Operations and memory, as minisign takes them: 1 GiB and some seconds for each guess."""
 
 
-class NoKey(Exception):
-    """The key cannot be used; the text is a sentence with what to do."""
+class Unusable(Exception):
+    """A key, or what shall be signed, cannot be used; the text is a sentence with what to do."""
 
 
 @dataclass(frozen=True)
@@ -74,34 +74,34 @@ def text_of(signer: Signer, passphrase: str) -> str:
 
 
 def read(path: Path, passphrase_file: Path | None = None) -> Signer:
-    """Return the key of a file. NoKey."""
+    """Return the key of a file. Unusable."""
     try:
         mode, text = path.stat().st_mode, path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise NoKey(f"{path} cannot be read as a key: {error}. Make one with `{MAKE_ONE}`.") from error
+        raise Unusable(f"{path} cannot be read as a key: {error}. Make one with `{MAKE_ONE}`.") from error
     if stat.S_IMODE(mode) & (stat.S_IRWXG | stat.S_IRWXO):
-        raise NoKey(f"Other users can read {path}: run `chmod 600 {path}`.")
+        raise Unusable(f"Other users can read {path}: run `chmod 600 {path}`.")
     try:
         fields = _LAYOUT.unpack(b64decode(text.splitlines()[1], validate=True))
     except (ValueError, IndexError, struct.error) as error:
-        raise NoKey(f"{path} is not a secret key of minisign. Make one with `{MAKE_ONE}`.") from error
+        raise Unusable(f"{path} is not a secret key of minisign. Make one with `{MAKE_ONE}`.") from error
     algorithm, kind, checksum, salt, operations, memory, held = fields
     if algorithm != ALGORITHM or checksum != _CHECKSUM or kind not in (b"\0\0", _DERIVATION):
-        raise NoKey(f"{path} is not a secret key of minisign. Make one with `{MAKE_ONE}`.")
+        raise Unusable(f"{path} is not a secret key of minisign. Make one with `{MAKE_ONE}`.")
     if kind == _DERIVATION:
         if memory > _COSTS[1] or operations > _COSTS[0]:
-            raise NoKey(f"{path} asks for more memory than minisign does; make another key.")
+            raise Unusable(f"{path} asks for more memory than minisign does; make another key.")
         held = _masked(held, _passphrase(path, passphrase_file), salt, operations, memory)
     secret, control = held[:72], held[72:]
     if _sum(secret) != control:
-        raise NoKey(f"The passphrase is not that of {path}, or the file is damaged.")
+        raise Unusable(f"The passphrase is not that of {path}, or the file is damaged.")
     return Signer(secret[:8], Ed25519PrivateKey.from_private_bytes(secret[8:40]))
 
 
 def outside_checkout(path: Path) -> None:
-    """Raise NoKey for a path in the repository, where a key could be committed."""
+    """Raise Unusable for a path in the repository, where a key could be committed."""
     if path.resolve().is_relative_to(hashes.HOME.resolve()):
-        raise NoKey(f"{path} is in the repository, where a key must not be. Name a path outside.")
+        raise Unusable(f"{path} is in the repository, where a key must not be. Name a path outside.")
 
 
 def _passphrase(path: Path, file: Path | None) -> str:
@@ -109,9 +109,9 @@ def _passphrase(path: Path, file: Path | None) -> str:
         try:
             return file.read_text().splitlines()[0]
         except (OSError, UnicodeDecodeError, IndexError) as error:
-            raise NoKey(f"{file} has no passphrase in its first line: {error}.") from error
+            raise Unusable(f"{file} has no passphrase in its first line: {error}.") from error
     if not sys.stdin.isatty():
-        raise NoKey(f"{path} is encrypted: name the file of its passphrase with PASSPHRASE_FILE=…")
+        raise Unusable(f"{path} is encrypted: name the file of its passphrase with PASSPHRASE_FILE=…")
     return getpass.getpass(f"Passphrase of {path}: ")
 
 
@@ -121,7 +121,10 @@ def _masked(data: bytes, passphrase: str, salt: bytes, operations: int, memory: 
     most = memory // (rounds * 128) if is_slow else operations // (rounds * 4)
     cost = next(1 << power for power in range(1, 63) if (1 << power) > most // 2)
     parallel = max(1, min(operations // 4 // cost, 0x3FFFFFFF) // rounds) if is_slow else 1
-    stream = Scrypt(salt, len(data), n=cost, r=rounds, p=parallel).derive(passphrase.encode())
+    try:
+        stream = Scrypt(salt, len(data), n=cost, r=rounds, p=parallel).derive(passphrase.encode())
+    except MemoryError as error:
+        raise Unusable("An encrypted key takes 1 GiB of memory for some seconds, and that is not free here.") from error
     return bytes(one ^ other for one, other in zip(data, stream, strict=True))
 
 
@@ -140,14 +143,14 @@ def main() -> int:
     try:
         outside_checkout(path)
         if path.exists() or public.exists():
-            raise NoKey(f"{path} or {public} is there already, and is left as it is. Name another path.")
+            raise Unusable(f"{path} or {public} is there already, and is left as it is. Name another path.")
         passphrase = "" if options.no_passphrase else _new_passphrase(path, options.passphrase_file)
         signer = make()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text_of(signer, passphrase))
         public.write_text(signer.public.text())
-    except NoKey as problem:
+    except Unusable as problem:
         print(problem, file=sys.stderr)
         return 2
     except OSError as error:
@@ -159,12 +162,12 @@ def main() -> int:
 
 def _new_passphrase(path: Path, file: Path | None) -> str:
     if file is None and not sys.stdin.isatty():
-        raise NoKey("There is no terminal to ask for a passphrase: use --passphrase-file FILE or --no-passphrase.")
+        raise Unusable("There is no terminal to ask for a passphrase: use --passphrase-file FILE or --no-passphrase.")
     given = _passphrase(path, file)
     if not given:
-        raise NoKey("The passphrase is empty: enter one, or use --no-passphrase.")
+        raise Unusable("The passphrase is empty: enter one, or use --no-passphrase.")
     if file is None and getpass.getpass("Once more: ") != given:
-        raise NoKey("The two passphrases differ.")
+        raise Unusable("The two passphrases differ.")
     return given
 
 

@@ -26,6 +26,7 @@ import zlib
 from pathlib import Path
 
 from deploy.release import hashes, keys, packing, sbom
+from deploy.release.keys import Unusable
 from mcphub.features.provenance import checking, statements
 
 LIST = "mcphub.txt"
@@ -110,23 +111,29 @@ def _sha256(path: Path) -> str:
 
 
 def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=hashes.HOME, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        done = subprocess.run(["git", *words], cwd=hashes.HOME, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Unusable(
+            f"A release is made of a commit: {hashes.HOME} must be a clone, and git there. {error}"
+        ) from error
+    return done.stdout.strip()
 
 
 def release(options: argparse.Namespace) -> int:
     if not options.key:
-        raise keys.NoKey(f"make release needs the releaser's key: KEY=PATH. Make one with `{keys.MAKE_ONE}`.")
+        raise Unusable(f"make release needs the releaser's key: KEY=PATH. Make one with `{keys.MAKE_ONE}`.")
     key = Path(options.key).expanduser()
     keys.outside_checkout(key)
     signer = keys.read(key, options.passphrase_file)
     if changed := _git("status", "--porcelain", "--untracked-files=no"):
-        raise keys.NoKey(f"The provenance names a commit, and these files differ from it; commit them:\n{changed}")
+        raise Unusable(f"The provenance names a commit, and these files differ from it; commit them:\n{changed}")
     source = re.sub(r"^git\+", "", options.source)
     if source and not re.fullmatch(r"(https|ssh)://[^\s@]+", source):
-        raise keys.NoKey("SOURCE is the public address of the repository, https://… without credentials.")
+        raise Unusable("SOURCE is the public address of the repository, https://… without credentials.")
     to: Path = options.output
     if to.exists() and any(to.iterdir()):
-        raise keys.NoKey(f"{to} is not empty: remove what is in it, or name another folder with OUTPUT=…")
+        raise Unusable(f"{to} is not empty: remove what is in it, or name another folder with OUTPUT=…")
     to.mkdir(parents=True, exist_ok=True)
     commit, epoch = _git("rev-parse", "HEAD"), int(_git("log", "-1", "--format=%ct"))
     files = build(commit, epoch, to, with_image=not options.no_image)
@@ -190,7 +197,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         return prove() if options.prove else release(options)
-    except (keys.NoKey, LookupError) as problem:
+    except (Unusable, LookupError) as problem:
         print(problem, file=sys.stderr)
         return 2
 

@@ -69,7 +69,7 @@ def test_a_key_with_a_passphrase_is_read_with_it_alone_here_and_by_minisign(tmp_
     verify = ["minisign", "-V", "-p", str(tmp_path / "key.pub"), "-m", str(file)]
     assert subprocess.run(verify, capture_output=True).returncode == 0
     word.write_text("wrong horse\n")
-    with pytest.raises(keys.NoKey, match="passphrase is not that of"):
+    with pytest.raises(keys.Unusable, match="passphrase is not that of"):
         keys.read(key, word)
 
 
@@ -94,11 +94,11 @@ def test_a_key_that_others_can_read_or_that_is_none_is_refused(tmp_path: Path) -
     path = tmp_path / "key"
     path.write_text(keys.text_of(keys.make(), ""))
     path.chmod(0o644)
-    with pytest.raises(keys.NoKey, match="chmod 600"):
+    with pytest.raises(keys.Unusable, match="chmod 600"):
         keys.read(path)
     path.chmod(0o600)
     path.write_text("untrusted comment: x\nbm9uZQ==\n")
-    with pytest.raises(keys.NoKey, match=r"python -m deploy\.release\.keys"):
+    with pytest.raises(keys.Unusable, match=r"python -m deploy\.release\.keys"):
         keys.read(path)
 
 
@@ -106,6 +106,18 @@ def test_a_release_without_a_key_names_the_command_that_makes_one() -> None:
     done = run("deploy.release.release")
     assert done.returncode == 2
     assert keys.MAKE_ONE in done.stderr
+
+
+def test_a_release_is_made_of_a_clone_only(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(hashes.HOME / "deploy", copy / "deploy")
+    (tmp_path / "key").write_text(keys.text_of(keys.make(), ""))
+    (tmp_path / "key").chmod(0o600)
+    command = [sys.executable, "-m", "deploy.release.release", "--key", str(tmp_path / "key")]
+    around = {"GIT_CEILING_DIRECTORIES": str(tmp_path), "PYTHONPATH": str(hashes.HOME)}
+    done = subprocess.run(command, cwd=copy, env=os.environ | around, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "must be a clone" in done.stderr
 
 
 def test_the_repository_holds_no_secret_key() -> None:
