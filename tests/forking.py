@@ -43,8 +43,10 @@ _LIBRARIES = (
 _HUB = ("mcphub.cli", "mcphub.commands.serve", "mcphub.process.connections", "mcphub.routing", "mcphub.urls")
 _SHAPING = ("MCPHUB_APPS", "MCPHUB_FEATURES", "MCPHUB_COMPLIANCE", "DJANGO_SETTINGS_MODULE", "PYTHONPATH")
 """Variables that decide what is imported; the kind of database does, too."""
+_OFTEN = ("", "tests.toolbox", "tests.toolbox,tests.conformance.fixtures")
+"""Applications with which most programs start."""
 _SELDOM = 2
-"""The number of programs of one shape that import the hub themselves; to import it for fewer would cost more."""
+"""The number of programs of another shape that import the hub themselves; to import it for fewer would cost more."""
 _ADOPT = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 _LONGEST_REQUEST = 1 << 20
 
@@ -112,8 +114,10 @@ def _forker_for(environment: Mapping[str, str]) -> socket.socket:
     """Return what forks a program of this environment: it has the hub imported where others load the same."""
     shape = tuple(environment.get(name, "") for name in _SHAPING)
     kind = "postgres" if environment.get("MCPHUB_DATABASE_URL", "").startswith("postgres") else ""
+    apps, features, compliance, _settings, path = shape
     _asked_for[(*shape, kind)] += 1
-    return _forker(*shape, kind) if _asked_for[(*shape, kind)] > _SELDOM else _forker()
+    is_usual = apps in _OFTEN and not (features or compliance or path)
+    return _forker(*shape, kind) if is_usual or _asked_for[(*shape, kind)] > _SELDOM else _forker()
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import stat
 from collections.abc import Iterator
 
@@ -45,7 +46,13 @@ def start_django() -> None:
     import django
 
     settings_or_stop()
-    django.setup()
+    is_collecting = gc.isenabled()
+    gc.disable()  # what is loaded stays: to look through it again and again is a tenth of a short command
+    try:
+        django.setup()
+    finally:
+        if is_collecting:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+from collections.abc import Iterator
+
+import pytest
 
 from tests import operations
 from tests.servers import Hub, until
@@ -17,33 +19,38 @@ LINK = "tools_catalog.McpConnectionLink"
 TOOL = "tools_catalog.McpToolDefinition"
 
 
-def test_a_call_beyond_the_bound_waits_for_the_one_before(operator: Operator, speaker: Speaker, tmp_path: Path) -> None:
-    far = Hub(tmp_path, flags=["--allow-anonymous"], environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX)
-    with far:
-        box = Box(far)
-        far.operate(operations.change, TOOL, {"name": "hold"}, timeout_seconds=PATIENCE_SECONDS)
-        operator.connect("narrow", url=f"{far.url}/mcp", max_concurrent=1)
-        operator.limit("narrow.", PATIENCE_SECONDS)  # what is held waits for what the test looks at
-        until(lambda: "narrow.hold" in speaker.modern("tools/list").text)
-        first = Apart(lambda: speaker.modern_call("narrow.hold", {"name": box.name}))
-        until(lambda: box.has("began"))
-        with Speaker(speaker.url, speaker.key) as other:
-            second = Apart(lambda: other.modern_call("narrow.count", {"name": box.name}))
-            until(lambda: operator.hub.operate(operations.values, LINK, "calls", connection__slug="narrow") == [2])
-            assert not box.has("counted")
-            box.release()
-            assert text_of(first.answer()) == f"{box.name} was released"
-            assert text_of(second.answer()) == "call number 1"
-        operator.change("narrow", enabled=False)
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """The upstream: another hub."""
+    environment = {"MCPHUB_APPS": "tests.toolbox"}
+    folder = tmp_path_factory.mktemp("far")
+    with Hub(folder, flags=["--allow-anonymous"], environment=environment, **TOOLBOX) as running:
+        running.operate(operations.change, TOOL, {"name": "hold"}, timeout_seconds=PATIENCE_SECONDS)
+        yield running
+
+
+def test_a_call_beyond_the_bound_waits_for_the_one_before(operator: Operator, speaker: Speaker, far: Hub) -> None:
+    box = Box(far)
+    operator.connect("narrow", url=f"{far.url}/mcp", max_concurrent=1)
+    operator.limit("narrow.", PATIENCE_SECONDS)  # what is held waits for what the test looks at
+    until(lambda: "narrow.hold" in speaker.modern("tools/list").text)
+    first = Apart(lambda: speaker.modern_call("narrow.hold", {"name": box.name}))
+    until(lambda: box.has("began"))
+    with Speaker(speaker.url, speaker.key) as other:
+        second = Apart(lambda: other.modern_call("narrow.count", {"name": box.name}))
+        until(lambda: operator.hub.operate(operations.values, LINK, "calls", connection__slug="narrow") == [2])
+        assert not box.has("counted")
+        box.release()
+        assert text_of(first.answer()) == f"{box.name} was released"
+        assert text_of(second.answer()) == "call number 1"
+    operator.change("narrow", enabled=False)
 
 
 def test_a_caller_who_holds_his_share_of_an_upstream_leaves_a_place_to_others(
-    operator: Operator, speaker: Speaker, tmp_path: Path
+    operator: Operator, speaker: Speaker, far: Hub
 ) -> None:
-    far = Hub(tmp_path, flags=["--allow-anonymous"], environment={"MCPHUB_APPS": "tests.toolbox"}, **TOOLBOX)
-    with far, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         box = Box(far)
-        far.operate(operations.change, TOOL, {"name": "hold"}, timeout_seconds=PATIENCE_SECONDS)
         operator.connect("shared", url=f"{far.url}/mcp", max_concurrent=4)
         operator.limit("shared.", PATIENCE_SECONDS)
         until(lambda: "shared.hold" in speaker.modern("tools/list").text)

@@ -81,11 +81,6 @@ def test_a_silent_stream_hears_a_beat_at_each_interval(speaker: Speaker) -> None
     assert at_the_interval([line.ready["sentAt"], *(data["sentAt"] for _, _, data in heard)])
 
 
-def test_a_busy_stream_hears_a_beat_at_each_interval(speaker: Speaker) -> None:
-    with connect(speaker) as line:
-        assert at_the_interval([line.ready["sentAt"], *works(line, beats=BEATS)])
-
-
 def test_comments_come_beside_answers_on_an_event_stream(speaker: Speaker) -> None:
     with speaker.http.stream("GET", "/sse", headers=speaker.headers(content_type=None)) as answer:
         lines = answer.iter_lines()
@@ -103,9 +98,9 @@ def test_comments_come_beside_answers_on_an_event_stream(speaker: Speaker) -> No
     raise AssertionError(f"{comments} comments came in {LONGEST} s.")
 
 
-def test_a_busy_client_keeps_its_place(speaker: Speaker) -> None:
+def test_a_busy_client_hears_a_beat_at_each_interval_and_keeps_its_place(speaker: Speaker) -> None:
     with connect(speaker) as busy:
-        works(busy, beats=BEATS)
+        assert at_the_interval([busy.ready["sentAt"], *works(busy, beats=BEATS)])
         with connect(speaker), connect(speaker):
             full = speaker.http.get("/mcp/events", headers=speaker.headers(content_type=None))
             assert (full.status_code, full.json()["code"]) == (503, "server_busy")
