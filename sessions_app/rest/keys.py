@@ -100,7 +100,7 @@ class KeySerializer(ReasonedSerializer):
         read_only_fields = ["principal", "prefix", "created_at", "revoked_at", "last_used_at"]
         extra_kwargs = {
             "expires_at": {
-                "help_text": "Left out: after MCPHUB_KEY_DAYS. null: never by itself.",
+                "help_text": "Left out: after the days of the limit key_days. null: never by itself.",
                 "default": making.default_end,
             }
         }
