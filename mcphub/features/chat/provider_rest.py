@@ -115,7 +115,7 @@ class ProviderSerializer(ReasonedSerializer):
             raise ValidationError({"key": _("The address has another host. Enter the key again, or delete it.")})
         if key is not None:
             row.slug = values.get("slug", row.slug)
-            row.set_key(key)
+            row.set_secret(key)
         return super()._write(row, values)
 
 
