@@ -27,6 +27,7 @@ from sessions_app.kit.rest.writing import (
     StrictInteger,
     StrictText,
     attribute,
+    permissions,
 )
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import Forbidden
@@ -178,11 +179,7 @@ class KeyViewSet(mixins.CreateModelMixin, mixins.RetrieveModelMixin, mixins.List
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "audit:read", "write": "keys:write"}
     of_workspace = frozenset({"list", "retrieve", "create", "rotate", "revoke"})
-    required_permission = {
-        "read": "sessions_app.view_apikey",
-        "write": "sessions_app.change_apikey",
-        "create": "sessions_app.add_apikey",
-    }
+    required_permission = permissions("sessions_app.apikey")
     missing = "There is no such key. GET /api/keys/ lists them."
 
     def paginate_queryset(self, queryset: Any) -> Any:
