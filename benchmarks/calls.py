@@ -91,7 +91,7 @@ def traces(bench: Bench, place: Place) -> None:
     Nothing is sealed meanwhile: the sealing process of one hub would run while the next one is measured. And a call
     may wait for its commit as long as on a machine that has much else to do.
     """
-    part, quiet = "traces", {"MCPHUB_SEAL_SECONDS": "3600", "MCPHUB_LEDGER_TIMEOUT_SECONDS": "60"}
+    part, quiet = "traces", {"MCPHUB_LIMITS": "seal_seconds=3600", "MCPHUB_LEDGER_TIMEOUT_SECONDS": "60"}
     with contextlib.ExitStack() as running:
         address = running.enter_context(_collector())
         plain = place.hub("untold")

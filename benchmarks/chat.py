@@ -46,7 +46,7 @@ def chat(bench: Bench, place: Place) -> None:
         assert provider.stdout is not None
         url = provider.stdout.readline().split()[1]
         where = place.hub("chat")
-        where.settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_CHAT_BURST": "0"}
+        where.settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_LIMITS": "chat_burst=0"}
         key = where.command("shell", "-c", _SET_UP.format(url=url)).split()[-1]
         with hub("hub", where) as server:
             direct = {"port": int(url.split(":")[2].partition("/")[0]), "key": "none", "model": "scripted"}

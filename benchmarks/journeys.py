@@ -215,7 +215,7 @@ def main() -> None:
         url = provider.stdout.readline().split()[1]
         upstream = running.enter_context(peer("upstream", Path(sys.executable), "sdk.py", folder))
         place = HubPlace(Path(sys.executable), folder / "data")
-        place.settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_CHAT_BURST": "0", "MCPHUB_SEAL_SECONDS": "0"}
+        place.settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_LIMITS": "chat_burst=0, seal_seconds=0"}
         place.furnish()
         place.command("shell", "-c", CONNECT.format(url=f"http://127.0.0.1:{upstream.port}/mcp"))
         place.command("shell", "-c", PROVIDER.format(url=url))

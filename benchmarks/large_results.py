@@ -35,7 +35,10 @@ def forget(pids: list[int]) -> None:
 
 
 def main(megabytes: int) -> None:
-    environment = {"MCPHUB_APPS": "tests.features.fitting_results", "MCPHUB_MAX_RESOURCE_BYTES": str(64 * 1024 * 1024)}
+    environment = {
+        "MCPHUB_APPS": "tests.features.fitting_results",
+        "MCPHUB_LIMITS": f"max_resource_bytes={64 * 1024 * 1024}",
+    }
     lines = megabytes * 1024 * 1024 // _LINE
     with tempfile.TemporaryDirectory() as folder, Hub(Path(folder), bundle=BUNDLE, environment=environment) as hub:
         key = hub.operate(operations.issue_key, "large", ["tools:list", "tools:call"])

@@ -160,7 +160,7 @@ def main() -> None:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="mcphub-price-")))
         upstream = running.enter_context(peer("upstream", Path(sys.executable), "sdk.py", folder))
         place = HubPlace(Path(sys.executable), folder / "data")
-        place.settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_SEAL_SECONDS": "0"}
+        place.settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_LIMITS": "seal_seconds=0"}
         place.furnish()
         place.command("shell", "-c", CONNECT.format(url=f"http://127.0.0.1:{upstream.port}/mcp"))
         for name in [name for name in os.environ if name.startswith("MCPHUB_")]:

@@ -154,6 +154,12 @@ def _await_port(server: Server) -> None:
     raise Failed(f"{server.name} did not start:\n{tail(server.log)}")
 
 
+_OF_ONE_KEY = ", ".join(
+    f"{name}=100000"
+    for name in ("max_sessions", "max_sessions_per_caller", "max_streams_per_caller", "max_calls_per_caller")
+)
+"""Limits of a hub whose clients all have the same key."""
+
 # The hub -------------------------------------------------------------------------------------------------
 
 
@@ -173,13 +179,10 @@ class HubPlace:
         more = {"MCPHUB_DATABASE_URL": self.database} if self.database else {}
         return {
             "MCPHUB_DATA_DIR": str(self.data),
-            "MCPHUB_MAX_SESSIONS": "100000",
-            "MCPHUB_MAX_SESSIONS_PER_CALLER": "100000",
-            "MCPHUB_MAX_STREAMS_PER_CALLER": "100000",
-            "MCPHUB_MAX_CALLS_PER_CALLER": "100000",
             "PYTHONUNBUFFERED": "1",
             **more,
             **self.settings,
+            "MCPHUB_LIMITS": f"{_OF_ONE_KEY}, {self.settings.get('MCPHUB_LIMITS', '')}",
         }
 
     def command(self, *words: str, stdin: str | None = None) -> str:

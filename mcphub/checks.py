@@ -94,6 +94,21 @@ def proxy_that_is_not_trusted(**_: object) -> list[CheckMessage]:
     ]
 
 
+@register()
+def former_variables(**_: object) -> list[CheckMessage]:
+    """Variables of bounds of 1.0.0, which MCPHUB_LIMITS replaces."""
+    former = settings.MCPHUB_LIMITS.former
+    if not former:
+        return []
+    return [
+        Warning(
+            f"{', '.join(former)}: replaced by MCPHUB_LIMITS; the old names work for two minor versions.",
+            hint=f'Write MCPHUB_LIMITS="{", ".join(former.values())}" instead.',
+            id="mcphub.W003",
+        )
+    ]
+
+
 @register(Tags.security, deploy=True)
 def any_host_or_origin(**_: object) -> list[CheckMessage]:
     found: list[CheckMessage] = []
@@ -118,7 +133,7 @@ def timeout_after_heartbeat(**_: object) -> list[CheckMessage]:
         return []
     return [
         Error(
-            "MCPHUB_CALL_TIMEOUT_SECONDS must be longer than MCPHUB_HEARTBEAT_SECONDS.",
+            "MCPHUB_CALL_TIMEOUT_SECONDS must be longer than the limit heartbeat_seconds.",
             hint="Raise the one or lower the other.",
             id="mcphub.E004",
         )

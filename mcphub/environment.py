@@ -8,6 +8,7 @@ import secrets
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,10 @@ def flag(name: str, default: bool = False) -> bool:
 
 
 def number(name: str, default: float, *, least: float, most: float) -> float:
-    value = text(name)
+    return _number(name, text(name), default, least=least, most=most)
+
+
+def _number(name: str, value: str, default: float, *, least: float, most: float) -> float:
     try:
         result = float(value) if value else default
     except ValueError:
@@ -95,10 +99,55 @@ def number(name: str, default: float, *, least: float, most: float) -> float:
 
 
 def whole(name: str, default: int, *, least: int, most: int) -> int:
-    result = number(name, default, least=least, most=most)
+    return _whole(name, number(name, default, least=least, most=most))
+
+
+def _whole(name: str, result: float) -> int:
     if result != int(result):
         raise ImproperlyConfigured(f"{name} is {result}; write a whole number.")
     return int(result)
+
+
+class Limits:
+    """Bounds with a default, which one variable changes: `name=value, name=value`; the last value of a name counts.
+
+    Each had a variable of its own in 1.0.0, such as MCPHUB_MAX_CALLS, which works until this one names the bound.
+    """
+
+    def __init__(self, variable: str) -> None:
+        self.former: dict[str, str] = {}
+        """Variables of 1.0.0 that are in use -> the words of the variable in their place."""
+        self._variable = variable
+        self._given: dict[str, str] = {}
+        self._known: set[str] = set()
+        for word in names(variable):
+            name, _, value = word.partition("=")
+            if not (name and value):
+                raise ImproperlyConfigured(f"{variable} contains {word!r}; write name=value, such as max_calls=500.")
+            self._given[name] = value
+
+    def number(self, name: str, default: float, *, least: float, most: float) -> float:
+        return _number(*self._find(name), default, least=least, most=most)
+
+    def whole(self, name: str, default: int, *, least: int, most: int) -> int:
+        label, value = self._find(name)
+        return _whole(label, _number(label, value, default, least=least, most=most))
+
+    def _find(self, name: str) -> tuple[str, str]:
+        """Return the bound's name for messages, and its value; empty where nobody set it."""
+        self._known.add(name)
+        former = f"MCPHUB_{name.upper()}"
+        if name not in self._given and (value := text(former)):
+            self.former[former] = f"{name}={value}"
+            return former, value
+        return f"{name} in {self._variable}", self._given.get(name, "")
+
+    def refuse_unknown(self) -> None:
+        """Raise ImproperlyConfigured where the variable names a bound that was never asked for."""
+        for name in self._given.keys() - self._known:
+            near = get_close_matches(name, self._known, 1)
+            advice = f"Write {near[0]}, if that is meant." if near else "docs/operate/limits.md lists all."
+            raise ImproperlyConfigured(f"{self._variable} names {name}, and there is no such limit. {advice}")
 
 
 def choice(name: str, default: str, known: Sequence[str]) -> str:
@@ -220,7 +269,7 @@ class Signing:
     seconds: float = 10
 
 
-def signing(default: Path) -> Signing:
+def signing(default: Path, seconds: float) -> Signing:
     """Read where the key is, and take its text out of the environment, so that no child inherits it."""
     names = ("MCPHUB_SIGNING_KEY", "MCPHUB_SIGNING_KEY_FILE", "MCPHUB_SIGNING_COMMAND")
     given, file, command = (text(name) for name in names)
@@ -240,7 +289,6 @@ def signing(default: Path) -> Signing:
             words = tuple(shlex.split(command))
         except ValueError as error:
             raise ImproperlyConfigured(f"{names[2]} cannot be read: {error}. Quote it as for a shell.") from None
-        seconds = number("MCPHUB_SIGNING_SECONDS", 10, least=0.1, most=120)
         public_key = text("MCPHUB_SIGNING_PUBLIC_KEY")
         return Signing(default, "", names[2], command=words, public_key=public_key, seconds=seconds)
     return Signing(default)

@@ -40,6 +40,8 @@ def text_of(value: Any) -> str:
     """Return a value of Python as the environment would have it."""
     if isinstance(value, bool):
         return "1" if value else "0"
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={text_of(each)}" for name, each in value.items())
     if isinstance(value, list | tuple | set | frozenset):
         return ",".join(map(str, value))
     return "" if value is None else str(value)

@@ -31,6 +31,9 @@ MCPHUB_CHILDREN_DIR = Path(env.text("MCPHUB_CHILDREN_DIR", str(MCPHUB_DATA_DIR /
 MCPHUB_CHILDREN_WRITABLE = env.folders("MCPHUB_CHILDREN_WRITABLE")
 MCPHUB_WORKLOAD_TOKENS = env.text("MCPHUB_WORKLOAD_TOKENS", "")
 
+limits = MCPHUB_LIMITS = env.Limits("MCPHUB_LIMITS")
+"""Bounds that few deployments change; docs/operate/limits.md has their names."""
+
 # Secrets: made once under the data directory ---------------------------------------------------------
 
 MCPHUB_SECRET_KEY_FILE = Path(env.text("MCPHUB_SECRET_KEY_FILE", str(MCPHUB_DATA_DIR / "secret_key")))
@@ -155,9 +158,9 @@ SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"mcphub_admin_{_COOKIES_OF}", f"mcphub_
 HUB_DENSITY_COOKIE_NAME = f"mcphub_density_{_COOKIES_OF}"
 """Browsers give a cookie to every port of a host: hubs beside each other would take each other's logins away."""
 SESSION_ENGINE = "sessions_app.login.session_store"
-SESSION_COOKIE_AGE = env.whole("MCPHUB_LOGIN_IDLE_SECONDS", 2 * 3600, least=1, most=30 * 86400)
+SESSION_COOKIE_AGE = limits.whole("login_idle_seconds", 2 * 3600, least=1, most=30 * 86400)
 """A login of the console ends when it was not used for so long."""
-MCPHUB_LOGIN_SECONDS = env.whole("MCPHUB_LOGIN_SECONDS", 12 * 3600, least=1, most=366 * 86400)
+MCPHUB_LOGIN_SECONDS = limits.whole("login_seconds", 12 * 3600, least=1, most=366 * 86400)
 """The whole life of a login of the console, however busy."""
 AUTHENTICATION_BACKENDS = ["sessions_app.login.hashing.PasswordBackend"]
 SECURE_HSTS_SECONDS = 31_536_000 if SESSION_COOKIE_SECURE else 0
@@ -191,12 +194,12 @@ MCPHUB_CLIENT_REGISTRATION = env.flag(
     "MCPHUB_CLIENT_REGISTRATION", urlsplit(MCPHUB_PUBLIC_URL).hostname in ("localhost", "127.0.0.1", "::1")
 )
 """Whether clients may register themselves (RFC 7591): by default on loopback alone."""
-MCPHUB_MAX_CLIENT_REGISTRATIONS = env.whole("MCPHUB_MAX_CLIENT_REGISTRATIONS", 1000, least=1, most=100_000)
+MCPHUB_MAX_CLIENT_REGISTRATIONS = limits.whole("max_client_registrations", 1000, least=1, most=100_000)
 """Clients that registered themselves or came with a document. Those that nobody uses go first."""
 MCPHUB_REDIRECT_SCHEMES = env.names("MCPHUB_REDIRECT_SCHEMES")
 """Schemes of applications, such as `zed`, that a login may lead back to, besides those the hub knows."""
-MCPHUB_ACCESS_TOKEN_SECONDS = env.whole("MCPHUB_ACCESS_TOKEN_SECONDS", 3600, least=60, most=3600)
-MCPHUB_SIGN_IN_DAYS = env.whole("MCPHUB_SIGN_IN_DAYS", 30, least=1, most=366)
+MCPHUB_ACCESS_TOKEN_SECONDS = limits.whole("access_token_seconds", 3600, least=60, most=3600)
+MCPHUB_SIGN_IN_DAYS = limits.whole("sign_in_days", 30, least=1, most=366)
 """So long after its last use a client must ask the person to sign in again."""
 PASSWORD_HASHERS = [*global_settings.PASSWORD_HASHERS, "mcphub.features.signin.client_secrets.ClientSecretHasher"]
 OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"  # named for those who make migrations
@@ -236,61 +239,61 @@ OAUTH2_PROVIDER = {
 
 # Limits ----------------------------------------------------------------------------------------------
 
-MCPHUB_MAX_BODY_BYTES = env.whole("MCPHUB_MAX_BODY_BYTES", 4 * 1024 * 1024, least=1024, most=256 * 1024 * 1024)
+MCPHUB_MAX_BODY_BYTES = limits.whole("max_body_bytes", 4 * 1024 * 1024, least=1024, most=256 * 1024 * 1024)
 """nginx ships 1 MiB, the TypeScript MCP SDK 4 MB."""
-MCPHUB_MAX_IMPORT_BYTES = env.whole(
-    "MCPHUB_MAX_IMPORT_BYTES", 64 * 1024 * 1024, least=64 * 1024, most=1024 * 1024 * 1024
-)
+MCPHUB_MAX_IMPORT_BYTES = limits.whole("max_import_bytes", 64 * 1024 * 1024, least=64 * 1024, most=1024 * 1024 * 1024)
 """The part of an API's description that an import needs; GitHub's has 12 MB, of which 2 are needed."""
-MCPHUB_IMPORT_MEMORY_BYTES = env.whole(
-    "MCPHUB_IMPORT_MEMORY_BYTES", 2 * 1024 * 1024 * 1024, least=256 * 1024 * 1024, most=64 * 1024 * 1024 * 1024
+MCPHUB_IMPORT_MEMORY_BYTES = limits.whole(
+    "import_memory_bytes", 2 * 1024 * 1024 * 1024, least=256 * 1024 * 1024, most=64 * 1024 * 1024 * 1024
 )
 """Of the process that reads a description."""
-MCPHUB_BODY_TIMEOUT_SECONDS = env.number("MCPHUB_BODY_TIMEOUT_SECONDS", 15, least=0.1, most=600)
+MCPHUB_BODY_TIMEOUT_SECONDS = limits.number("body_timeout_seconds", 15, least=0.1, most=600)
 MCPHUB_CALL_TIMEOUT_SECONDS = env.number("MCPHUB_CALL_TIMEOUT_SECONDS", 60, least=0.1, most=3600)
 """Ceiling of every tool's own timeout; --request-timeout-ms."""
-MCPHUB_ANSWER_SECONDS = env.number("MCPHUB_ANSWER_SECONDS", 900, least=1, most=86_400)
+MCPHUB_ANSWER_SECONDS = limits.number("answer_seconds", 900, least=1, most=86_400)
 """Time limit of a stateless client for answering a tool: the life of a requestState."""
-MCPHUB_HEARTBEAT_SECONDS = env.number("MCPHUB_HEARTBEAT_SECONDS", 25, least=0.1, most=600)
+MCPHUB_HEARTBEAT_SECONDS = limits.number("heartbeat_seconds", 25, least=0.1, most=600)
 """How often an event stream brings a sign of life; --heartbeat-interval-ms."""
-MCPHUB_MAX_CALLS = env.whole("MCPHUB_MAX_CALLS", 1000, least=1, most=100_000)
+MCPHUB_MAX_CALLS = limits.whole("max_calls", 1000, least=1, most=100_000)
 """Calls under way in one process; above it `server_busy`."""
-MCPHUB_MAX_CALLS_PER_CALLER = env.whole("MCPHUB_MAX_CALLS_PER_CALLER", 0, least=0, most=100_000)
+MCPHUB_MAX_CALLS_PER_CALLER = limits.whole("max_calls_per_caller", 0, least=0, most=100_000)
 """Of them those of one caller; 0: a fifth, so that nobody holds the places of all."""
-MCPHUB_MAX_HEADER_BYTES = env.whole("MCPHUB_MAX_HEADER_BYTES", 64 * 1024, least=4096, most=1024 * 1024)
+MCPHUB_MAX_HEADER_BYTES = limits.whole("max_header_bytes", 64 * 1024, least=4096, most=1024 * 1024)
 """Address and headers of a request. Node.js takes 16 KiB, nginx 32 KiB; long tokens of proxies want more."""
-MCPHUB_HEADER_TIMEOUT_SECONDS = env.number("MCPHUB_HEADER_TIMEOUT_SECONDS", 10, least=0.1, most=600)
-MCPHUB_MAX_CONNECTIONS = env.whole("MCPHUB_MAX_CONNECTIONS", 32_768, least=1, most=1_000_000)
+MCPHUB_HEADER_TIMEOUT_SECONDS = limits.number("header_timeout_seconds", 10, least=0.1, most=600)
+MCPHUB_MAX_CONNECTIONS = limits.whole("max_connections", 32_768, least=1, most=1_000_000)
 """Connections of clients to one process; fewer where the system's bound of open files is lower."""
-MCPHUB_MAX_CONNECTIONS_PER_ADDRESS = env.whole("MCPHUB_MAX_CONNECTIONS_PER_ADDRESS", 0, least=0, most=1_000_000)
+MCPHUB_MAX_CONNECTIONS_PER_ADDRESS = limits.whole("max_connections_per_address", 0, least=0, most=1_000_000)
 """Of them those of one address; 0: half. Those of MCPHUB_PROXIES are not counted."""
-MCPHUB_MAX_STREAMS = env.whole("MCPHUB_MAX_STREAMS", 10_000, least=1, most=1_000_000)
+MCPHUB_MAX_STREAMS = limits.whole("max_streams", 10_000, least=1, most=1_000_000)
 """Listening streams held by one process."""
-MCPHUB_MAX_STREAMS_PER_CALLER = env.whole("MCPHUB_MAX_STREAMS_PER_CALLER", 2_000, least=1, most=1_000_000)
-MCPHUB_MAX_CLIENTS = env.whole("MCPHUB_MAX_CLIENTS", 10, least=1, most=1_000_000)
+MCPHUB_MAX_STREAMS_PER_CALLER = limits.whole("max_streams_per_caller", 2_000, least=1, most=1_000_000)
+MCPHUB_MAX_CLIENTS = limits.whole("max_clients", 10, least=1, most=1_000_000)
 """Clients of the remote profile, in all processes together; --max-clients."""
-MCPHUB_MAX_SESSIONS = env.whole("MCPHUB_MAX_SESSIONS", 10_000, least=1, most=10_000_000)
-MCPHUB_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_MAX_SESSIONS_PER_CALLER", 2_000, least=1, most=10_000_000)
-MCPHUB_SESSION_IDLE_SECONDS = env.number("MCPHUB_SESSION_IDLE_SECONDS", 3600, least=1, most=30 * 86400)
-MCPHUB_IDEMPOTENCY_HOURS = env.whole("MCPHUB_IDEMPOTENCY_HOURS", 48, least=24, most=24 * 366)
+MCPHUB_MAX_SESSIONS = limits.whole("max_sessions", 10_000, least=1, most=10_000_000)
+MCPHUB_MAX_SESSIONS_PER_CALLER = limits.whole("max_sessions_per_caller", 2_000, least=1, most=10_000_000)
+MCPHUB_SESSION_IDLE_SECONDS = limits.number("session_idle_seconds", 3600, least=1, most=30 * 86400)
+MCPHUB_IDEMPOTENCY_HOURS = limits.whole("idempotency_hours", 48, least=24, most=24 * 366)
 """For so long the hub remembers the idempotency keys of callers."""
-MCPHUB_ALIAS_DAYS = env.whole("MCPHUB_ALIAS_DAYS", 90, least=0, most=3650)
+MCPHUB_ALIAS_DAYS = limits.whole("alias_days", 90, least=0, most=3650)
 """For so long a renamed tool or prompt is found by its former name; 0: not at all."""
 MCPHUB_ALLOW_NOT_DURABLE = env.flag("MCPHUB_ALLOW_NOT_DURABLE")
 """Serve although records may be lost in a crash of the machine; stated in the log and by /ready."""
 MCPHUB_MIGRATE = env.flag("MCPHUB_MIGRATE", True)
 """Whether a start brings the tables up to date; off where the hub's role in the database may not."""
-MCPHUB_LEDGER_QUEUE = env.whole("MCPHUB_LEDGER_QUEUE", 10_000, least=10, most=1_000_000)
+MCPHUB_LEDGER_QUEUE = limits.whole("ledger_queue", 10_000, least=10, most=1_000_000)
 MCPHUB_LEDGER_TIMEOUT_SECONDS = env.number("MCPHUB_LEDGER_TIMEOUT_SECONDS", 2, least=0.05, most=60)
-MCPHUB_RECORDED_MIB_PER_DAY = env.whole("MCPHUB_RECORDED_MIB_PER_DAY", 65_536, least=0, most=2_000_000)
+MCPHUB_RECORDED_MIB_PER_DAY = limits.whole("recorded_mib_per_day", 65_536, least=0, most=2_000_000)
 """MiB of the audit that one caller's calls may fill, unless its key sets another limit; 0: no limit."""
-MCPHUB_MIN_FREE_DISK_BYTES = env.whole("MCPHUB_MIN_FREE_DISK_BYTES", 256 * 1024 * 1024, least=0, most=2**62)
+MCPHUB_MIN_FREE_DISK_BYTES = limits.whole("min_free_disk_bytes", 256 * 1024 * 1024, least=0, most=2**62)
 """On the disk of a SQLite database; with less, calls are refused before it fails. 0: not watched."""
 MCPHUB_AUDIT_DIR = Path(env.text("MCPHUB_AUDIT_DIR", str(MCPHUB_DATA_DIR / "audit")))
 """The key that signs the audit, its public keys and the published checkpoints. Secret, and to be backed up."""
-MCPHUB_SIGNING = env.signing(MCPHUB_AUDIT_DIR / "signing.key")
+MCPHUB_SIGNING = env.signing(
+    MCPHUB_AUDIT_DIR / "signing.key", limits.number("signing_seconds", 10, least=0.1, most=120)
+)
 """Where the key is that signs the audit: made in MCPHUB_AUDIT_DIR, read once from elsewhere, or behind a command."""
-MCPHUB_AUDIT_BODY_CHARACTERS = env.whole("MCPHUB_AUDIT_BODY_CHARACTERS", 1024 * 1024, least=1024, most=64 * 1024 * 1024)
+MCPHUB_AUDIT_BODY_CHARACTERS = limits.whole("audit_body_characters", 1024 * 1024, least=1024, most=64 * 1024 * 1024)
 """Of arguments, result and error each so many characters of JSON are recorded; of a longer one besides its size and
 digest."""
 MCPHUB_AUDIT_EVERY_INTENT = env.flag("MCPHUB_AUDIT_EVERY_INTENT")
@@ -299,9 +302,9 @@ MCPHUB_AUDIT_REFUSED_TEXT = env.flag("MCPHUB_AUDIT_REFUSED_TEXT")
 """Keep the text of arguments that a call was refused with. Otherwise only digests are kept of arguments without a
 schema.
 """
-MCPHUB_SEAL_SECONDS = env.number("MCPHUB_SEAL_SECONDS", 1, least=0, most=3600)
+MCPHUB_SEAL_SECONDS = limits.number("seal_seconds", 1, least=0, most=3600)
 """How often new rows of the audit are sealed; 0: not by this process."""
-MCPHUB_CHECKPOINT_SECONDS = env.number("MCPHUB_CHECKPOINT_SECONDS", 60, least=0.1, most=86400)
+MCPHUB_CHECKPOINT_SECONDS = limits.number("checkpoint_seconds", 60, least=0.1, most=86400)
 """How often a checkpoint leaves the database, while the log grows."""
 MCPHUB_CHECKPOINT_FILE = env.text("MCPHUB_CHECKPOINT_FILE", "")
 """Checkpoints are appended here, to be compared with; empty: `checkpoints` in MCPHUB_AUDIT_DIR. Best: another disk."""
@@ -311,39 +314,39 @@ MCPHUB_CHECKPOINT_SYSLOG = env.address(
 """Checkpoints go here too, as messages of RFC 5424."""
 MCPHUB_CHECKPOINT_WEBHOOK = env.address("MCPHUB_CHECKPOINT_WEBHOOK", ("https",), "https://witness.example/checkpoints")
 """Checkpoints go here too, as POSTs of the signed note. Of loopback `http` is taken as well."""
-MCPHUB_CHECKPOINT_TRIES = env.whole("MCPHUB_CHECKPOINT_TRIES", 5, least=1, most=1000)
+MCPHUB_CHECKPOINT_TRIES = limits.whole("checkpoint_tries", 5, least=1, most=1000)
 """So many tries of one place may fail before that is an alarm."""
-MCPHUB_VERIFY_SECONDS = env.number("MCPHUB_VERIFY_SECONDS", 300, least=0.1, most=86400)
+MCPHUB_VERIFY_SECONDS = limits.number("verify_seconds", 300, least=0.1, most=86400)
 """How often the log is compared with the checkpoints outside the database, and a part of it verified."""
 MCPHUB_SHIPPING = env.flag("MCPHUB_SHIPPING", True)
 """Whether this hub may start the process that ships the audit to its targets."""
 MCPHUB_SHIPPING_DIR = Path(env.text("MCPHUB_SHIPPING_DIR", str(MCPHUB_DATA_DIR / "shipped")))
 """Folders that targets of shipping write files into are made here, and nowhere else."""
-MCPHUB_SHIPPING_BEHIND_SECONDS = env.number("MCPHUB_SHIPPING_BEHIND_SECONDS", 600, least=1, most=30 * 86400)
+MCPHUB_SHIPPING_BEHIND_SECONDS = limits.number("shipping_behind_seconds", 600, least=1, most=30 * 86400)
 """A destination without rows sealed this long ago is named by /ready and in the log."""
-MCPHUB_TOOL_THREADS = env.whole("MCPHUB_TOOL_THREADS", 16, least=1, most=512)
-MCPHUB_FOLLOW_SECONDS = env.number("MCPHUB_FOLLOW_SECONDS", 0.1, least=0.01, most=0.25)
+MCPHUB_TOOL_THREADS = limits.whole("tool_threads", 16, least=1, most=512)
+MCPHUB_FOLLOW_SECONDS = limits.number("follow_seconds", 0.1, least=0.01, most=0.25)
 """How often a process asks the database whether the configuration moved."""
-MCPHUB_DRAIN_SECONDS = env.number("MCPHUB_DRAIN_SECONDS", 20, least=0, most=600)
-MCPHUB_LIST_PAGE_SIZE = env.whole("MCPHUB_LIST_PAGE_SIZE", 1000, least=1, most=100_000)
+MCPHUB_DRAIN_SECONDS = limits.number("drain_seconds", 20, least=0, most=600)
+MCPHUB_LIST_PAGE_SIZE = limits.whole("list_page_size", 1000, least=1, most=100_000)
 """Entries on one page of tools/list, resources/list and their like."""
-MCPHUB_MAX_RESOURCE_BYTES = env.whole("MCPHUB_MAX_RESOURCE_BYTES", 4 * 1024 * 1024, least=1024, most=64 * 1024 * 1024)
+MCPHUB_MAX_RESOURCE_BYTES = limits.whole("max_resource_bytes", 4 * 1024 * 1024, least=1024, most=64 * 1024 * 1024)
 """The maximum result of one resources/read or prompts/get; stored content too."""
-MCPHUB_MAX_SUBSCRIPTIONS = env.whole("MCPHUB_MAX_SUBSCRIPTIONS", 1000, least=1, most=100_000)
+MCPHUB_MAX_SUBSCRIPTIONS = limits.whole("max_subscriptions", 1000, least=1, most=100_000)
 """Resources that one session, or one subscriptions/listen, may follow."""
-MCPHUB_TASK_AFTER_SECONDS = env.number("MCPHUB_TASK_AFTER_SECONDS", 0.5, least=0, most=60)
+MCPHUB_TASK_AFTER_SECONDS = limits.number("task_after_seconds", 0.5, least=0, most=60)
 """A call that may be a task, of a client of 2026-07-28, becomes one when it runs longer."""
-MCPHUB_TASK_TTL_SECONDS = env.number("MCPHUB_TASK_TTL_SECONDS", 3600, least=1, most=30 * 86400)
+MCPHUB_TASK_TTL_SECONDS = limits.number("task_ttl_seconds", 3600, least=1, most=30 * 86400)
 """How long a task's result can be fetched where the client asks for no lifetime, counted from the tool's timeout."""
-MCPHUB_KEY_DAYS = env.whole("MCPHUB_KEY_DAYS", 365, least=0, most=3650)
+MCPHUB_KEY_DAYS = limits.whole("key_days", 365, least=0, most=3650)
 """Default life of a new key; 0: without an end."""
-MCPHUB_KEY_REMINDER_DAYS = env.whole("MCPHUB_KEY_REMINDER_DAYS", 14, least=0, most=365)
+MCPHUB_KEY_REMINDER_DAYS = limits.whole("key_reminder_days", 14, least=0, most=365)
 """So long before the end of a key the hub warns of it, in the history and in the log."""
-MCPHUB_NOTICE_DAYS = env.whole("MCPHUB_NOTICE_DAYS", 90, least=1, most=3650)
+MCPHUB_NOTICE_DAYS = limits.whole("notice_days", 90, least=1, most=3650)
 """So long after it was last seen a notice is removed, with its deliveries."""
-MCPHUB_NOTICE_SETTLE_SECONDS = env.number("MCPHUB_NOTICE_SETTLE_SECONDS", 900, least=0, most=7 * 86400)
+MCPHUB_NOTICE_SETTLE_SECONDS = limits.number("notice_settle_seconds", 900, least=0, most=7 * 86400)
 """A state that recurs this soon after its end increments its notice without another delivery."""
-MCPHUB_NOTICE_TRIES = env.whole("MCPHUB_NOTICE_TRIES", 8, least=1, most=100)
+MCPHUB_NOTICE_TRIES = limits.whole("notice_tries", 8, least=1, most=100)
 """After so many failed tries a delivery is given up; somebody may send it once more."""
 MCPHUB_MAIL = env.mail("MCPHUB_MAIL_URL")
 """The server that e-mail goes out through, such as smtp+tls://user:password@mail.example:587; empty: none."""
@@ -352,49 +355,49 @@ MCPHUB_MAIL_FROM = env.text("MCPHUB_MAIL_FROM", "MCP Hub <mcphub@localhost>")
 EVENTSTREAM_CHANNELMANAGER_CLASS = "mcphub.features.notifications.live.Channels"
 MCPHUB_OWN_KEYS = env.flag("MCPHUB_OWN_KEYS", default=True)
 """Whether people may make keys for themselves at /me/."""
-MCPHUB_FIRST_KEY_DAYS = env.whole("MCPHUB_FIRST_KEY_DAYS", 90, least=0, most=3650)
+MCPHUB_FIRST_KEY_DAYS = limits.whole("first_key_days", 90, least=0, most=3650)
 """For how long the key of the first start is valid; 0: without an end."""
-MCPHUB_MAX_TASK_TTL_SECONDS = env.number("MCPHUB_MAX_TASK_TTL_SECONDS", 86400, least=1, most=30 * 86400)
-MCPHUB_MAX_OPEN_TASKS_PER_CALLER = env.whole("MCPHUB_MAX_OPEN_TASKS_PER_CALLER", 100, least=1, most=100_000)
-MCPHUB_MAX_TASKS_PER_CALLER = env.whole("MCPHUB_MAX_TASKS_PER_CALLER", 1000, least=1, most=1_000_000)
+MCPHUB_MAX_TASK_TTL_SECONDS = limits.number("max_task_ttl_seconds", 86400, least=1, most=30 * 86400)
+MCPHUB_MAX_OPEN_TASKS_PER_CALLER = limits.whole("max_open_tasks_per_caller", 100, least=1, most=100_000)
+MCPHUB_MAX_TASKS_PER_CALLER = limits.whole("max_tasks_per_caller", 1000, least=1, most=1_000_000)
 """Finished ones included, until their lifetime is over."""
-MCPHUB_CHAT_BURST = env.whole("MCPHUB_CHAT_BURST", 10, least=0, most=1_000_000)
+MCPHUB_CHAT_BURST = limits.whole("chat_burst", 10, least=0, most=1_000_000)
 """Questions that one key, or one address without a key, may ask at once; 0: no limit."""
-MCPHUB_CHAT_REFILL_SECONDS = env.number("MCPHUB_CHAT_REFILL_SECONDS", 6, least=0.001, most=86_400)
+MCPHUB_CHAT_REFILL_SECONDS = limits.number("chat_refill_seconds", 6, least=0.001, most=86_400)
 """After so long it may ask one more, up to the burst."""
 MCPHUB_CURRENCY = env.currency("MCPHUB_CURRENCY", "USD")
 """Of all prices of models and all quotas of money. Changed, it changes the word and converts nothing."""
 MCPHUB_COMPLIANCE = env.names("MCPHUB_COMPLIANCE")
 """Frames by whose retention `mcphub doctor` judges the audit's."""
-MCPHUB_CHAT_MAX_ROUNDS = env.whole("MCPHUB_CHAT_MAX_ROUNDS", 8, least=1, most=100)
+MCPHUB_CHAT_MAX_ROUNDS = limits.whole("chat_max_rounds", 8, least=1, most=100)
 """Requests to the model in one turn of a chat that may call tools; then one more, without them."""
-MCPHUB_CHAT_MAX_CALLS_PER_ROUND = env.whole("MCPHUB_CHAT_MAX_CALLS_PER_ROUND", 16, least=1, most=128)
-MCPHUB_CHAT_MAX_CALLS = env.whole("MCPHUB_CHAT_MAX_CALLS", 32, least=1, most=1000)
-MCPHUB_CHAT_PARALLEL_CALLS = env.whole("MCPHUB_CHAT_PARALLEL_CALLS", 4, least=1, most=64)
-MCPHUB_CHAT_TURN_SECONDS = env.number("MCPHUB_CHAT_TURN_SECONDS", 60, least=1, most=3600)
+MCPHUB_CHAT_MAX_CALLS_PER_ROUND = limits.whole("chat_max_calls_per_round", 16, least=1, most=128)
+MCPHUB_CHAT_MAX_CALLS = limits.whole("chat_max_calls", 32, least=1, most=1000)
+MCPHUB_CHAT_PARALLEL_CALLS = limits.whole("chat_parallel_calls", 4, least=1, most=64)
+MCPHUB_CHAT_TURN_SECONDS = limits.number("chat_turn_seconds", 60, least=1, most=3600)
 """Of a turn as a whole. Tools have three quarters of it; the rest is kept for the model's last word."""
-MCPHUB_CHAT_MAX_RESULT_BYTES = env.whole("MCPHUB_CHAT_MAX_RESULT_BYTES", 512 * 1024, least=1024, most=64 * 1024 * 1024)
-MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = env.whole(
-    "MCPHUB_CHAT_MAX_ONE_RESULT_BYTES", 64 * 1024, least=256, most=16 * 1024 * 1024
+MCPHUB_CHAT_MAX_RESULT_BYTES = limits.whole("chat_max_result_bytes", 512 * 1024, least=1024, most=64 * 1024 * 1024)
+MCPHUB_CHAT_MAX_ONE_RESULT_BYTES = limits.whole(
+    "chat_max_one_result_bytes", 64 * 1024, least=256, most=16 * 1024 * 1024
 )
-MCPHUB_CHAT_MAX_CONTENT = env.whole("MCPHUB_CHAT_MAX_CONTENT", 4000, least=1, most=10_000_000)
+MCPHUB_CHAT_MAX_CONTENT = limits.whole("chat_max_content", 4000, least=1, most=10_000_000)
 """Characters of the user's text in one query."""
 MCPHUB_APPROVAL = env.choice("MCPHUB_APPROVAL", "never", ["never", "destructive", "always"])
 """Calls over MCP and REST that wait for approval, unless a row of the admin covers their tool."""
-MCPHUB_APPROVAL_SECONDS = env.whole("MCPHUB_APPROVAL_SECONDS", 86_400, least=60, most=30 * 86_400)
+MCPHUB_APPROVAL_SECONDS = limits.whole("approval_seconds", 86_400, least=60, most=30 * 86_400)
 """How long such a call waits for a decision before it expires."""
-MCPHUB_APPROVAL_HOLD_SECONDS = env.number("MCPHUB_APPROVAL_HOLD_SECONDS", 180, least=0, most=3600)
+MCPHUB_APPROVAL_HOLD_SECONDS = limits.number("approval_hold_seconds", 180, least=0, most=3600)
 """How long its request is held for the decision before it is answered as pending. Clients give up after about 240."""
 MCPHUB_CHAT_APPROVAL = env.choice("MCPHUB_CHAT_APPROVAL", "destructive", ["never", "destructive", "always"])
 """Calls by models that wait for approval, unless a row of the admin covers their tool."""
-MCPHUB_CHAT_RESPONSE_DAYS = env.whole("MCPHUB_CHAT_RESPONSE_DAYS", 30, least=1, most=3650)
+MCPHUB_CHAT_RESPONSE_DAYS = limits.whole("chat_response_days", 30, least=1, most=3650)
 """How long a response can be gone on from by previous_response_id."""
-MCPHUB_CHAT_IDLE_SECONDS = env.number("MCPHUB_CHAT_IDLE_SECONDS", 3600, least=1, most=30 * 86400)
+MCPHUB_CHAT_IDLE_SECONDS = limits.number("chat_idle_seconds", 3600, least=1, most=30 * 86400)
 """A conversation that nobody goes on with expires."""
-MCPHUB_CHAT_SESSION_SECONDS = env.number("MCPHUB_CHAT_SESSION_SECONDS", 86400, least=1, most=366 * 86400)
+MCPHUB_CHAT_SESSION_SECONDS = limits.number("chat_session_seconds", 86400, least=1, most=366 * 86400)
 """The whole life of a conversation, however busy."""
-MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER = env.whole("MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER", 1000, least=1, most=1_000_000)
-MCPHUB_CHAT_KEEP_DAYS = env.whole("MCPHUB_CHAT_KEEP_DAYS", 30, least=1, most=36_500)
+MCPHUB_CHAT_MAX_SESSIONS_PER_CALLER = limits.whole("chat_max_sessions_per_caller", 1000, least=1, most=1_000_000)
+MCPHUB_CHAT_KEEP_DAYS = limits.whole("chat_keep_days", 30, least=1, most=36_500)
 """Messages are deleted after this time; the tool calls stay in the audit."""
 MCPHUB_EGRESS_ALLOW = env.hosts("MCPHUB_EGRESS_ALLOW")
 """Hosts, host:port or networks that tools may reach although they are private."""
@@ -429,8 +432,9 @@ MCPHUB_METRICS_HOST = env.text("MCPHUB_METRICS_HOST", "127.0.0.1")
 """Where that port is."""
 MCPHUB_PEER_ADDRESS = env.host_and_port("MCPHUB_PEER_ADDRESS", "10.0.0.5:8100")
 """Where other machines of the hub reach the first worker of this one; the next workers take the next ports."""
-MCPHUB_METRICS_TOOLS = env.whole("MCPHUB_METRICS_TOOLS", 500, least=1, most=10_000)
+MCPHUB_METRICS_TOOLS = limits.whole("metrics_tools", 500, least=1, most=10_000)
 """Tools with their own label in `/metrics`; the others are `other`."""
+limits.refuse_unknown()
 
 # Clients and REST ------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from sessions_app.protocol.errors import InvalidParams, SessionNotFound
 
 
 def check_count(count: int) -> None:
-    """Raise InvalidParams above MCPHUB_MAX_SUBSCRIPTIONS."""
+    """Raise InvalidParams above the limit max_subscriptions."""
     if count > settings.MCPHUB_MAX_SUBSCRIPTIONS:
         raise InvalidParams(
             f"More than {settings.MCPHUB_MAX_SUBSCRIPTIONS} resources cannot be subscribed to at once. "

@@ -121,6 +121,13 @@ def test_every_variable_is_documented() -> None:
     assert sorted(name for name in read if f"`{name}`" not in pages) == []
 
 
+def test_every_limit_is_documented() -> None:
+    limits = re.findall(r'limits\.\w+\(\s*"(\w+)"', (HOME / "mcphub" / "settings.py").read_text())
+    assert len(limits) > 20
+    page = (HOME / "docs" / "operate" / "limits.md").read_text()
+    assert sorted(name for name in limits if f"`{name}`" not in page) == []
+
+
 def test_no_variable_is_made_up() -> None:
     sources = "".join(source.read_text() for source in (HOME / "mcphub").rglob("*.py"))
     for page in PAGES:

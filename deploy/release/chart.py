@@ -34,7 +34,7 @@ NEEDED = {
 }
 EVERYTHING = NEEDED | {
     "image": {"repository": "registry.example/mcphub", "tag": "1.2.3", "pullSecrets": [{"name": "registry"}]},
-    "settings": {"MCPHUB_LOG_LEVEL": "DEBUG", "MCPHUB_MAX_CALLS": 500},
+    "settings": {"MCPHUB_LOG_LEVEL": "DEBUG", "MCPHUB_LIMITS": "max_calls=500"},
     "audit": {"checkpointWebhook": "https://log.example/checkpoints", "checkpointSyslog": "tls://log.example:6514"},
     "persistence": {"enabled": True, "storageClass": "shared"},
     "ingress": {"enabled": True, "host": "hub.example", "className": "nginx", "tlsSecret": "hub-tls"},

@@ -44,7 +44,7 @@ ADVICE: dict[str, tuple[Promise, Promise]] = {
         _("The tool needs a capability that the client doesn't have."),
         _("Use a client that supports it."),
     ),
-    "payload_too_large": (_("The request was too large."), _("Send less data, or raise MCPHUB_MAX_BODY_BYTES.")),
+    "payload_too_large": (_("The request was too large."), _("Send less data, or raise the limit max_body_bytes.")),
     "writes_stopped": (
         _("Writes were stopped, and the tool is not read-only."),
         _("Allow writes again under Rules, Write stops; then let the caller repeat the call."),

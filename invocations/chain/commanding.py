@@ -100,7 +100,7 @@ class SigningCommand:
         if len(answer) > _MOST_BYTES:
             raise CommandFailed(f"{self.words[0]} gave more than {_MOST_BYTES} bytes")
         if time.monotonic() >= until:
-            raise CommandFailed(f"{self.words[0]} did not end in {self.seconds:g} seconds (MCPHUB_SIGNING_SECONDS)")
+            raise CommandFailed(f"{self.words[0]} did not end in {self.seconds:g} seconds (limit signing_seconds)")
         if status:
             raise CommandFailed(f"{self.words[0]} ended with status {status}; the log has what it said")
         return answer

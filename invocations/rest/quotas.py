@@ -19,7 +19,7 @@ from invocations.quotas.models import MOST_LIMIT
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.filters import refuse_strange
-from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictInteger
+from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictInteger, permissions
 from sessions_app.models import ApiKey
 from tools_catalog.rest.removable import RemovableViewSet, described
 
@@ -115,12 +115,7 @@ class QuotaViewSet(RemovableViewSet):
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = {
-        "read": "invocations.view_mcpquota",
-        "create": "invocations.add_mcpquota",
-        "write": "invocations.change_mcpquota",
-        "delete": "invocations.delete_mcpquota",
-    }
+    required_permission = permissions("invocations.mcpquota")
     may_conflict = True
     missing = "There is no such quota. GET /api/quotas/ lists them."
 

@@ -12,7 +12,7 @@ from invocations.redaction.models import McpRedactionRule
 from sessions_app.history import guarding
 from sessions_app.kit.lists.filters import ListFilter, OneOf, TextIs, YesOrNo
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import ReasonedSerializer, WritingViewSet, attribute
+from sessions_app.kit.rest.writing import ReasonedSerializer, WritingViewSet, attribute, permissions
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.rest.removable import described
 
@@ -46,12 +46,7 @@ class RedactionRuleViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, Wr
     ordering = ("id",)
     lookup_value_regex = "[0-9]{1,18}"
     required_scope = {"read": "audit:read", "write": "audit:read"}
-    required_permission = {
-        "read": "invocations.view_mcpredactionrule",
-        "create": "invocations.add_mcpredactionrule",
-        "write": "invocations.change_mcpredactionrule",
-        "delete": "invocations.delete_mcpredactionrule",
-    }
+    required_permission = permissions("invocations.mcpredactionrule")
     holds_back = True
     may_conflict = True
     missing = "There is no such rule. GET /api/redaction-rules/ lists them."

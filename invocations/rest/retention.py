@@ -21,6 +21,7 @@ from sessions_app.kit.rest.writing import (
     RowViewSet,
     StrictText,
     attribute,
+    permissions,
 )
 from sessions_app.protocol.errors import Forbidden
 
@@ -74,11 +75,7 @@ class HoldViewSet(mixins.CreateModelMixin, mixins.RetrieveModelMixin, mixins.Lis
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
     required_scope = _SCOPE
-    required_permission = {
-        "read": "invocations.view_audithold",
-        "create": "invocations.add_audithold",
-        "write": "invocations.change_audithold",
-    }
+    required_permission = permissions("invocations.audithold")
     may_conflict = True
     missing = "There is no such hold. GET /api/audit/holds/ lists them."
 

@@ -36,13 +36,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--max-clients",
         type=_whole(1, 1_000_000),
         metavar="N",
-        help="clients of the remote profile, /mcp/events, at one time (MCPHUB_MAX_CLIENTS; 10)",
+        help="clients of the remote profile, /mcp/events, at one time (limit max_clients; 10)",
     )
     add(
         "--heartbeat-interval-ms",
         type=_whole(100, 600_000),
         metavar="MS",
-        help="pause between heartbeats on a stream (MCPHUB_HEARTBEAT_SECONDS; 25000)",
+        help="pause between heartbeats on a stream (limit heartbeat_seconds; 25000)",
     )
     add(
         "--request-timeout-ms",
@@ -105,6 +105,8 @@ def _over_stdio(options: argparse.Namespace) -> int:
 
 
 def _into_environment(options: argparse.Namespace) -> None:
+    bounds = {"max_clients": options.max_clients, "heartbeat_seconds": _seconds(options.heartbeat_interval_ms)}
+    limits = [f"{name}={value}" for name, value in bounds.items() if value is not None]
     values = {
         "MCPHUB_MODE": options.mode,
         "MCPHUB_HOST": options.host,
@@ -112,8 +114,7 @@ def _into_environment(options: argparse.Namespace) -> None:
         "MCPHUB_WORKERS": options.workers,
         "MCPHUB_ALLOWED_ORIGINS": options.cors,
         "MCPHUB_ALLOW_ANONYMOUS": "1" if options.allow_anonymous else None,
-        "MCPHUB_MAX_CLIENTS": options.max_clients,
-        "MCPHUB_HEARTBEAT_SECONDS": _seconds(options.heartbeat_interval_ms),
+        "MCPHUB_LIMITS": ",".join([env.text("MCPHUB_LIMITS"), *limits]) if limits else None,
         "MCPHUB_CALL_TIMEOUT_SECONDS": _seconds(options.request_timeout_ms),
         "MCPHUB_PACKS": ",".join(options.pack) if options.pack else None,
     }

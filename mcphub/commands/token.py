@@ -67,7 +67,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--expires",
         type=_days,
         metavar="DAYS",
-        help="days until it stops working, or `never` (default: MCPHUB_KEY_DAYS, 365)",
+        help="days until it stops working, or `never` (default: the limit key_days, 365)",
     )
     listed = verbs.add_parser("list", help="name the keys by their prefixes, without their texts")
     listed.add_argument("--json", action="store_true", help="as JSON")

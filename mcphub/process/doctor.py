@@ -86,6 +86,7 @@ def _settings() -> Iterator[Finding]:
         checks.anonymous_beyond_loopback,
         checks.public_url_wellformed,
         checks.plain_http_in_public,
+        checks.former_variables,
         checks.any_host_or_origin,
         checks.timeout_after_heartbeat,
         checks.connections_without_pool,
@@ -176,7 +177,7 @@ def _files() -> Iterator[Finding]:
             yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
     free, least = shutil.disk_usage(home).free, settings.MCPHUB_MIN_FREE_DISK_BYTES or _LEAST_FREE_BYTES
     if free < LOW * least:
-        refused = f"below {least // 2**20} MiB (MCPHUB_MIN_FREE_DISK_BYTES)"
+        refused = f"below {least // 2**20} MiB (limit min_free_disk_bytes)"
         if connection.vendor != "sqlite" or not settings.MCPHUB_MIN_FREE_DISK_BYTES:
             refused = "when the disk is full"
         yield Finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import logging
 import secrets
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,9 +19,12 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from invocations.ledger import durability
+from mcphub import checks
 from mcphub.commands.stop import Stop
 from mcphub.process import known_data
 from sessions_app.kit.database import Dedicated, is_pooled
+
+logger = logging.getLogger(__name__)
 
 _LOCK = 0x6D637068  # "mcph"
 """Key of the PostgreSQL advisory lock under which a start prepares the database."""
@@ -71,6 +75,8 @@ def prepare(packs: Sequence[str] = (), *, credentials: bool = True) -> FirstCred
 
     Without `credentials` the first operator and key are left to a start that can show them.
     """
+    for found in checks.former_variables():
+        logger.warning("%s %s", found.msg, found.hint)
     with one_at_a_time():
         _migrate()
         check_durability()

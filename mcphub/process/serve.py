@@ -257,7 +257,7 @@ def _print_credentials(made: FirstCredentials, public_url: str) -> None:
 
 
 def _validity(days: int) -> str:
-    return f"It is valid for {days} days (MCPHUB_FIRST_KEY_DAYS)." if days else "It is valid until it is revoked."
+    return f"It is valid for {days} days (limit first_key_days)." if days else "It is valid until it is revoked."
 
 
 # The server ------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import Named, ReasonedSerializer
+from sessions_app.kit.rest.writing import Named, ReasonedSerializer, permissions
 from sessions_app.people import code_of, permissions_beyond
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.rest.removable import RemovableViewSet, described
@@ -83,12 +83,7 @@ class GroupViewSet(RemovableViewSet):
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "audit:read", "write": "audit:read"}
-    required_permission = {
-        "read": "auth.view_group",
-        "create": "auth.add_group",
-        "write": "auth.change_group",
-        "delete": "auth.delete_group",
-    }
+    required_permission = permissions("auth.group")
     may_conflict = True
     holds_back = False
     missing = "There is no such group. GET /api/groups/ lists them."

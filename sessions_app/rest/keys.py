@@ -27,6 +27,7 @@ from sessions_app.kit.rest.writing import (
     StrictInteger,
     StrictText,
     attribute,
+    permissions,
 )
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import Forbidden
@@ -100,7 +101,7 @@ class KeySerializer(ReasonedSerializer):
         read_only_fields = ["principal", "prefix", "created_at", "revoked_at", "last_used_at"]
         extra_kwargs = {
             "expires_at": {
-                "help_text": "Left out: after MCPHUB_KEY_DAYS. null: never by itself.",
+                "help_text": "Left out: after the days of the limit key_days. null: never by itself.",
                 "default": making.default_end,
             }
         }
@@ -178,11 +179,7 @@ class KeyViewSet(mixins.CreateModelMixin, mixins.RetrieveModelMixin, mixins.List
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "audit:read", "write": "keys:write"}
     of_workspace = frozenset({"list", "retrieve", "create", "rotate", "revoke"})
-    required_permission = {
-        "read": "sessions_app.view_apikey",
-        "write": "sessions_app.change_apikey",
-        "create": "sessions_app.add_apikey",
-    }
+    required_permission = permissions("sessions_app.apikey")
     missing = "There is no such key. GET /api/keys/ lists them."
 
     def paginate_queryset(self, queryset: Any) -> Any:

@@ -11,7 +11,7 @@ from rest_framework import mixins, serializers
 from rest_framework.response import Response
 
 from sessions_app.kit.lists.filters import ListFilter, TextIs
-from sessions_app.kit.rest.writing import Named, ReasonedSerializer, WritingViewSet
+from sessions_app.kit.rest.writing import Named, ReasonedSerializer, WritingViewSet, permissions
 from sessions_app.models import McpWorkspace
 from sessions_app.protocol.errors import Forbidden, MethodNotAllowed
 
@@ -83,11 +83,7 @@ class WorkspaceViewSet(mixins.CreateModelMixin, WritingViewSet[Any]):
     lookup_field = "slug"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "people:write", "write": "people:write"}
-    required_permission = {
-        "read": "sessions_app.view_mcpworkspace",
-        "create": "sessions_app.add_mcpworkspace",
-        "write": "sessions_app.change_mcpworkspace",
-    }
+    required_permission = permissions("sessions_app.mcpworkspace")
     holds_back = True
     missing = "There is no such workspace. GET /api/workspaces/ lists them."
 

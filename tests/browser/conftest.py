@@ -41,7 +41,7 @@ def address(program: str, tmp_path_factory: pytest.TempPathFactory, request: pyt
         **{name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")},
         "MCPHUB_DATA_DIR": str(data),
         "MCPHUB_PACKS": "starter",
-        "MCPHUB_ALIAS_DAYS": "0",  # a tool renamed here leaves none of its name
+        "MCPHUB_LIMITS": "alias_days=0",  # a tool renamed here leaves none of its name
         "DJANGO_SETTINGS_MODULE": "mcphub.settings",
     }
 

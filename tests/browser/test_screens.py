@@ -34,7 +34,7 @@ McpToolDefinition.objects.filter(name="echo").exists() or McpToolDefinition.obje
 )
 connection = make.McpConnectionFactory(slug="tracker", policy="hold_all", url="http://127.0.0.1:9/mcp")
 provider = ChatProvider(slug="model-house", kind="openai", base_url="https://127.0.0.1:9/v1")
-provider.set_key("a key")
+provider.set_secret("a key")
 provider.save()
 ChatModel.objects.create(provider=provider, name="large")
 process, session = make.ServerProcessFactory(), make.McpSessionFactory()

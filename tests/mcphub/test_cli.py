@@ -76,7 +76,11 @@ def test_an_unknown_pack_stops_the_start_with_one_sentence(home: Path) -> None:
         ("MCPHUB_WORKERS", "1.5"),
         ("MCPHUB_EGRESS_DENY", "http://bad.example"),
         ("MCPHUB_MODE", "carrier-pigeon"),
-        ("MCPHUB_MAX_CALLS", "0"),
+        ("MCPHUB_LIMITS", "max_calls=0"),
+        ("MCPHUB_LIMITS", "max_calls=1.5"),
+        ("MCPHUB_LIMITS", "max_calls"),
+        ("MCPHUB_LIMITS", "max_cals=5"),
+        ("MCPHUB_MAX_CALLS", "0"),  # of 1.0.0
         ("MCPHUB_DEBUG", "perhaps"),
         ("MCPHUB_DATABASE_URL", "mysql://somewhere/x"),
         ("MCPHUB_DATABASE_DIRECT_URL", "postgres://hub@db.example/hub"),  # beside SQLite
@@ -108,6 +112,21 @@ def test_what_serve_takes_where_nothing_is_said(home: Path) -> None:
         "print(l.host, l.port, s.MCPHUB_HEARTBEAT_SECONDS, s.MCPHUB_CALL_TIMEOUT_SECONDS, s.MCPHUB_MAX_CLIENTS)"
     )
     assert run(home, "shell", "--no-imports", "-c", code).stdout == "127.0.0.1 8000 25 60 10\n"
+
+
+def test_limits_are_one_variable_and_those_of_the_first_version_still_work(home: Path) -> None:
+    code = "from django.conf import settings as s; print(s.MCPHUB_MAX_CALLS, s.MCPHUB_DRAIN_SECONDS, s.MCPHUB_KEY_DAYS)"
+    given = {"MCPHUB_LIMITS": "max_calls=5, max_calls=7, drain_seconds=0.5", "MCPHUB_KEY_DAYS": "3"}
+    given["MCPHUB_MAX_CALLS"] = "9"  # both: the new one counts
+    assert run(home, "shell", "--no-imports", "-c", code, **given).stdout == "7 0.5 3\n"
+    advised = run(home, "check", **given).stderr
+    assert "MCPHUB_KEY_DAYS: replaced by MCPHUB_LIMITS" in advised
+    assert 'Write MCPHUB_LIMITS="key_days=3"' in advised
+
+
+def test_a_limit_that_does_not_exist_is_refused_with_the_one_that_is_meant(home: Path) -> None:
+    assert "Write max_calls, if that is meant." in run(home, "serve", MCPHUB_LIMITS="max_cals=5").stderr
+    assert "docs/operate/limits.md lists all." in run(home, "serve", MCPHUB_LIMITS="zzz=5").stderr
 
 
 def test_options_in_the_addresses_of_the_database_hold(home: Path) -> None:

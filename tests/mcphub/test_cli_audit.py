@@ -51,7 +51,7 @@ def call(hub: Hub, number: int) -> None:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data of a hub that served some calls, was killed, and started once more."""
     folder = tmp_path_factory.mktemp("audited")
-    fast = {"MCPHUB_SEAL_SECONDS": "0.1", "MCPHUB_CHECKPOINT_SECONDS": "0.1"}
+    fast = {"MCPHUB_LIMITS": "seal_seconds=0.1, checkpoint_seconds=0.1"}
     with Hub(folder / "hub", environment=fast) as hub:
         for number in range(CALLS):
             call(hub, number)
@@ -225,7 +225,7 @@ def test_a_key_that_the_hub_is_given_follows_the_one_on_disk(data: Path, tmp_pat
 
 def test_a_key_in_the_environment_reaches_no_child(tmp_path: Path) -> None:
     private = run(tmp_path / "hub" / "data", "audit", "new-key").stdout.strip()
-    fast = {"MCPHUB_SEAL_SECONDS": "0.1", "MCPHUB_CHECKPOINT_SECONDS": "0.1", "MCPHUB_SIGNING_KEY": private}
+    fast = {"MCPHUB_LIMITS": "seal_seconds=0.1, checkpoint_seconds=0.1", "MCPHUB_SIGNING_KEY": private}
     with Hub(tmp_path / "hub", environment=fast, flags=["--workers", "2"]) as hub:
         call(hub, 1)
         until((hub.data / "audit" / "checkpoints").exists)
@@ -266,9 +266,7 @@ def environment_of(pid: int) -> bytes:
 def test_checkpoints_leave_for_a_webhook_and_verify_from_there(tmp_path: Path) -> None:
     port = free_port()
     settings = {
-        "MCPHUB_SEAL_SECONDS": "0.1",
-        "MCPHUB_CHECKPOINT_SECONDS": "0.1",
-        "MCPHUB_CHECKPOINT_TRIES": "1",
+        "MCPHUB_LIMITS": "seal_seconds=0.1, checkpoint_seconds=0.1, checkpoint_tries=1",
         "MCPHUB_CHECKPOINT_WEBHOOK": f"http://127.0.0.1:{port}/hook",
         "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
     }

@@ -187,7 +187,7 @@ def test_workers_do_not_outlive_a_killed_parent(home: Path) -> None:
 
 
 def test_sigterm_lets_an_open_stream_end_and_does_not_wait_for_it(home: Path) -> None:
-    with serve(home, MCPHUB_DRAIN_SECONDS="600") as hub:
+    with serve(home, MCPHUB_LIMITS="drain_seconds=600") as hub:
         key = _printed(hub, "API key")
         _, headers, _ = _post(hub, key, _INITIALIZE)
         line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=PATIENCE_SECONDS)
@@ -216,7 +216,7 @@ def test_sigterm_lets_a_call_under_way_finish(tmp_path: Path, workers: str) -> N
     home = tmp_path / "home"
     bundle, apps = ROOT / "tests" / "toolbox" / "bundle.json", "tests.toolbox"
     template.copy_to(home / "hub.sqlite3", bundle=bundle, apps=apps)
-    with serve(home, "--workers", workers, MCPHUB_APPS=apps, MCPHUB_DRAIN_SECONDS=str(PATIENCE_SECONDS)) as hub:
+    with serve(home, "--workers", workers, MCPHUB_APPS=apps, MCPHUB_LIMITS=f"drain_seconds={PATIENCE_SECONDS}") as hub:
         key = _printed(hub, "API key")
         _, headers, _ = _post(hub, key, _INITIALIZE)
         session = {"Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}

@@ -45,7 +45,7 @@ def test_the_hub_serves_and_seals_with_a_role_that_can_only_append(roles: tuple[
         raw.execute(statements.replace(":app", app).replace(":retention", retention))  # type: ignore[arg-type]
     name, server = url.rpartition("/")[2], POSTGRES.rpartition("@")[2]
     own = {"MCPHUB_DATABASE_URL": f"postgres://{app}@{server}/{name}", "MCPHUB_MIGRATE": "0"}
-    with serve(data, MCPHUB_CHECKPOINT_SECONDS="0.1", **own) as hub:
+    with serve(data, MCPHUB_LIMITS="checkpoint_seconds=0.1", **own) as hub:
         key = made.stdout.split()[-1]
         until((data / "audit" / "checkpoints").exists)
         address = f"http://127.0.0.1:{hub.port}/api/audit/checkpoints/"

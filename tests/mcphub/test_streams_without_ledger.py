@@ -20,7 +20,7 @@ def test_a_stream_of_http_and_sse_outlives_a_database_that_takes_no_writes(tmp_p
     home, log = tmp_path / "home", tmp_path / "hub.err"
     template.copy_to(home / "hub.sqlite3")
     key = run(home, "token", "create", "a").stdout.split()[-1]
-    quick = {"MCPHUB_HEARTBEAT_SECONDS": "1", "MCPHUB_LEDGER_TIMEOUT_SECONDS": "10"}
+    quick = {"MCPHUB_LIMITS": "heartbeat_seconds=1", "MCPHUB_LEDGER_TIMEOUT_SECONDS": "10"}
     with serve(home, errors=log, **quick) as hub:
         line = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=PATIENCE_SECONDS)
         line.request("GET", "/sse", headers={"Authorization": f"Bearer {key}", "Accept": "text/event-stream"})

@@ -109,7 +109,7 @@ def main() -> int:
     frameworks = [*install.AGENTS, *install.AGENTS_IN_JAVASCRIPT]
     wanted = sys.argv[1:] or [*frameworks, *install.AT_V1, *install.AT_V1_IN_JAVASCRIPT]
     failed = 0
-    settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_CHAT_BURST": "1000", "MCPHUB_CHAT_APPROVAL": "never"}
+    settings = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_LIMITS": "chat_burst=1000", "MCPHUB_CHAT_APPROVAL": "never"}
     with (
         tempfile.TemporaryDirectory() as folder,
         Peer("sdk_v2.py", "http") as peer,

@@ -258,7 +258,7 @@ def main() -> int:
         # Two machines share a database; on SQLite two processes share the folder, too.
         hubs = [Hub(folder, database=address, workers=workers, data=folder / "data") for _ in range(2)]
         for hub in hubs:
-            hub.environment["MCPHUB_APPROVAL_HOLD_SECONDS"] = "2"
+            hub.environment["MCPHUB_LIMITS"] += ", approval_hold_seconds=2"
         hubs[0].prepare()
         hubs[0].operate(approving.demand, "count")
         two = {"effect": "ask", "applies_to": "tool", "target": "count", "ask_needed": 2}

@@ -64,7 +64,7 @@ def main() -> int:
             faults = _of_postgresql(cluster, folder / "disk" if small else None)
         else:
             hub = Hub(folder, data=folder / "disk" / "data")
-            hub.environment["MCPHUB_MIN_FREE_DISK_BYTES"] = "0"  # the disk is to fill up under the ledger
+            hub.environment["MCPHUB_LIMITS"] += ", min_free_disk_bytes=0"  # the disk is to fill up under the ledger
             faults = _of_sqlite(hub, folder / "disk" if small else None)
         (folder / "toolbox").mkdir()
         hub.data.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -384,7 +384,7 @@ def _hub(folder: Path, database: str) -> Iterator[tuple[Hub, str]]:
         **ENVIRONMENT,
         "MCPHUB_APPS": f"{ENVIRONMENT['MCPHUB_APPS']},tests.rigs.failing",
         SOCKET: str(folder / "orders"),
-        "MCPHUB_SEAL_SECONDS": "0.1",
+        "MCPHUB_LIMITS": f"{ENVIRONMENT['MCPHUB_LIMITS']}, seal_seconds=0.1",
     }
     if database:
         environment["MCPHUB_DATABASE_URL"] = database

@@ -54,7 +54,7 @@ class Hub:
             "MCPHUB_DATA_DIR": str(self.data),
             "MCPHUB_APPS": "tests.toolbox",
             "MCPHUB_ALLOW_NOT_DURABLE": "1",  # temporary files may lie in memory
-            "MCPHUB_SEAL_SECONDS": "0.1",
+            "MCPHUB_LIMITS": "seal_seconds=0.1",
             "PYTHONUNBUFFERED": "1",
             **({"MCPHUB_DATABASE_URL": database} if database else {}),
             **(environment or {}),

@@ -42,8 +42,7 @@ _KEY = "mcphub/idempotencyKey"
 _COPIES = 3
 _CHAT = {
     "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
-    "MCPHUB_CHAT_BURST": "100000",
-    "MCPHUB_CHAT_MAX_CONTENT": "100000",
+    "MCPHUB_LIMITS": "seal_seconds=0.1, chat_burst=100000, chat_max_content=100000",
     "MCPHUB_CHAT_APPROVAL": "never",
 }
 _PATIENCE_SECONDS = 240

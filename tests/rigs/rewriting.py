@@ -12,7 +12,7 @@ from tests.rigs import console
 from tests.servers import Hub, until
 from tests.wire.speech import Speaker
 
-FAST = {"MCPHUB_SEAL_SECONDS": "0.1", "MCPHUB_CHECKPOINT_SECONDS": "0.1", "MCPHUB_VERIFY_SECONDS": "0.5"}
+FAST = {"MCPHUB_LIMITS": "seal_seconds=0.1, checkpoint_seconds=0.1, verify_seconds=0.5"}
 """Settings of a hub that seals, publishes and verifies at once."""
 _CALLS = 6
 _SECONDS = 60

@@ -29,7 +29,7 @@ from tests.features.audit_export.receivers import HttpReceiver
 from tests.servers import Hub, postgres_database, until
 from tests.wire.speech import Speaker
 
-SETTINGS = {"MCPHUB_SEAL_SECONDS": "0.1", "MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_SHIPPING_BEHIND_SECONDS": "1"}
+SETTINGS = {"MCPHUB_LIMITS": "seal_seconds=0.1, shipping_behind_seconds=1", "MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
 _SECONDS = 120
 
 

@@ -359,8 +359,7 @@ def main() -> int:
         workers = 1 if is_sqlite else options.workers
         hub = Hub(folder, database=address, workers=workers)
         hub.patience_seconds = 600  # a machine with other work is slow
-        hub.environment["MCPHUB_HEARTBEAT_SECONDS"] = "5"
-        del hub.environment["MCPHUB_SEAL_SECONDS"]  # as an operator has it
+        hub.environment["MCPHUB_LIMITS"] = "heartbeat_seconds=5"  # sealed as an operator has it
         hub.prepare()
         hub.key = hub.operate(operations.issue_key, "soak")
         hub.start()

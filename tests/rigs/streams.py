@@ -188,9 +188,8 @@ def main() -> int:
         workers = 1 if is_sqlite else options.workers
         hub = Hub(folder, database=address, workers=workers)
         hub.environment |= {
-            "MCPHUB_HEARTBEAT_SECONDS": str(options.heartbeat),
+            "MCPHUB_LIMITS": f"heartbeat_seconds={options.heartbeat}, max_clients={_PLACES}",
             "MCPHUB_CALL_TIMEOUT_SECONDS": str(options.seconds + 90),
-            "MCPHUB_MAX_CLIENTS": str(_PLACES),
             "MCPHUB_LEDGER_TIMEOUT_SECONDS": "20",  # no request is refused because the machine is busy
         }
         hub.prepare()

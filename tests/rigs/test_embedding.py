@@ -166,6 +166,8 @@ def test_a_server_with_the_defaults_of_sqlite_does_not_start(project: HostProjec
         ('"DATABASE_URL": "x"', "DATABASES counts"),
         ('"FEATURES": ["chat"]', "chat, which need the hub's own project"),
         ('"CALL_TIMEOUT_SECONDS": "soon"', "MCPHUB_CALL_TIMEOUT_SECONDS is 'soon'; write a number"),
+        ('"LIMITS": {"max_cals": 5}', "MCPHUB_LIMITS names max_cals, and there is no such limit. Write max_calls"),
+        ('"MAX_CALLS": "many"', "MCPHUB_MAX_CALLS is 'many'; write a number"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(project: HostProject, entry: str, words: str) -> None:

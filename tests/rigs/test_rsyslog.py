@@ -95,7 +95,7 @@ class Rsyslogd:
 def test_rsyslogd_gets_what_it_missed_whenever_it_is_killed_between_deliveries(tmp_path: Path) -> None:
     """Within a delivery nobody can promise it: syslog acknowledges nothing, and the connection of a rsyslogd that is
     killed ends like that of one which has written all (docs/audit/export.md)."""
-    settings = {"MCPHUB_SEAL_SECONDS": "0.1", "MCPHUB_EGRESS_ALLOW": "127.0.0.1,localhost"}
+    settings = {"MCPHUB_LIMITS": "seal_seconds=0.1", "MCPHUB_EGRESS_ALLOW": "127.0.0.1,localhost"}
     with (
         Rsyslogd(tmp_path / "rsyslog") as receiver,
         Hub(tmp_path / "hub", environment=settings) as hub,

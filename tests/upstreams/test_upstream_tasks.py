@@ -19,7 +19,7 @@ from tests.wire.speech import Speaker
 from tests.wire.toolbox import text_of
 
 TASK_AFTER_SECONDS = 0.5
-"""The default of MCPHUB_TASK_AFTER_SECONDS."""
+"""The default of the limit task_after_seconds."""
 KINDS = ("job-http", "job-moved", "job-stdio")
 """The second is redirected: its calls are the SDK's, as those through a proxy are."""
 

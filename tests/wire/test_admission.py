@@ -187,7 +187,7 @@ def test_a_body_without_an_announced_length_is_measured_too(speaker: Speaker, hu
 
 
 def test_a_body_that_dribbles_is_cut_off(tmp_path: Path) -> None:
-    environment = {"MCPHUB_BODY_TIMEOUT_SECONDS": "0.5"}
+    environment = {"MCPHUB_LIMITS": "body_timeout_seconds=0.5"}
     with (
         Hub(tmp_path, environment=environment) as hub,
         Speaker(hub.url, hub.key) as speaker,

@@ -22,7 +22,7 @@ COUNT = "count"
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_APPROVAL_HOLD_SECONDS": "0.2"}
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": "approval_hold_seconds=0.2"}
     with Hub(tmp_path_factory.mktemp("approvals"), environment=environment, **TOOLBOX) as running:
         for tool in ("count", "hold", "errand"):
             running.operate(approving.demand, tool)
@@ -33,7 +33,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub that holds a call until somebody has decided."""
-    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_APPROVAL_HOLD_SECONDS": "120"}
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": "approval_hold_seconds=120"}
     with Hub(tmp_path_factory.mktemp("patient"), environment=environment, **TOOLBOX) as running:
         running.operate(approving.demand, COUNT)
         running.settle()

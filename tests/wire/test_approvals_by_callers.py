@@ -26,7 +26,7 @@ FORMS = ["2025-06-18", "2025-11-25"]
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_APPROVAL_HOLD_SECONDS": "0.2"}
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": "approval_hold_seconds=0.2"}
     with Hub(tmp_path_factory.mktemp("callers"), environment=environment, **TOOLBOX) as running:
         rule = {"applies_to": "tool", "effect": "ask", "target": "count agree errand", "words": "Counting costs."}
         running.operate(operations.create, RULE, name="own", ask_decider="caller", **rule)

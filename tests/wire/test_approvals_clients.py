@@ -32,7 +32,7 @@ NO = {"action": "accept", "content": {"approve": False, "reason": "Too early."}}
 
 
 def hub_of(folder: Any, hold_seconds: str) -> Iterator[Hub]:
-    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_APPROVAL_HOLD_SECONDS": hold_seconds}
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": f"approval_hold_seconds={hold_seconds}"}
     with Hub(folder, environment=environment, **TOOLBOX) as running:
         (running.data / "toolbox").mkdir(exist_ok=True)
         rule = {"name": "own", "effect": "ask", "applies_to": "tool", "target": "hold", "ask_decider": "caller"}

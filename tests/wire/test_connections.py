@@ -21,10 +21,8 @@ pytestmark = pytest.mark.program
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub of few connections, with a short patience for heads."""
     environment = {
-        "MCPHUB_MAX_HEADER_BYTES": str(MOST_BYTES),
-        "MCPHUB_HEADER_TIMEOUT_SECONDS": "1",
-        "MCPHUB_MAX_CONNECTIONS": str(MOST_CONNECTIONS),
-        "MCPHUB_MAX_CONNECTIONS_PER_ADDRESS": str(OF_ONE_ADDRESS),
+        "MCPHUB_LIMITS": f"max_header_bytes={MOST_BYTES}, header_timeout_seconds=1, "
+        f"max_connections={MOST_CONNECTIONS}, max_connections_per_address={OF_ONE_ADDRESS}"
     }
     with Hub(tmp_path_factory.mktemp("narrow"), environment=environment) as running:
         yield running

@@ -13,7 +13,7 @@ from tests.wire.speech import Speaker, error_of
 
 
 def test_calls_are_refused_before_the_database_fails_and_the_hub_says_why(tmp_path: Path) -> None:
-    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_MIN_FREE_DISK_BYTES": str(2**62)}
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": f"min_free_disk_bytes={2**62}"}
     with Hub(tmp_path, environment=environment, **TOOLBOX) as hub, Speaker(hub.url, hub.key) as speaker:
         refused = speaker.modern_call("add", {"a": 1, "b": 2})
         assert refused.status_code == 503

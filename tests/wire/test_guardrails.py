@@ -43,7 +43,7 @@ def looker() -> Iterator[str]:
 def guarded(tmp_path_factory: pytest.TempPathFactory, looker: str) -> Iterator[Hub]:
     environment = {
         "MCPHUB_APPS": "tests.toolbox",
-        "MCPHUB_APPROVAL_HOLD_SECONDS": "0.2",
+        "MCPHUB_LIMITS": "approval_hold_seconds=0.2",
         "MCPHUB_EGRESS_ALLOW": looker.removeprefix("http://"),
     }
     with Hub(tmp_path_factory.mktemp("guarded"), environment=environment, **TOOLBOX) as running:

@@ -21,7 +21,7 @@ LISTS = (
 
 @pytest.fixture(scope="module")
 def paged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    environment = {"MCPHUB_LIST_PAGE_SIZE": "2"}
+    environment = {"MCPHUB_LIMITS": "list_page_size=2"}
     folder = tmp_path_factory.mktemp("paged")
     with Hub(folder, flags=["--workers", "2"], packs=[FIXTURES], environment=environment) as running:
         yield running

@@ -18,7 +18,7 @@ ADD = "add_numbers"
 
 @pytest.fixture(scope="module")
 def governed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    environment = {"MCPHUB_APPROVAL_HOLD_SECONDS": "0.2"}
+    environment = {"MCPHUB_LIMITS": "approval_hold_seconds=0.2"}
     with Hub(tmp_path_factory.mktemp("governed"), packs=["starter"], environment=environment) as running:
         yield running
 

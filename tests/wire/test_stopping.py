@@ -87,7 +87,7 @@ def _answered_at_a_stop(hub: Hub, way: str, *, streams: int) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_stop_cuts_off_is_told_on_its_stream(tmp_path: Path, way: str) -> None:
-    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_DRAIN_SECONDS": "0.5"}
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": "drain_seconds=0.5"}
     with Hub(tmp_path, environment=environment, **TOOLBOX) as hub, Speaker(hub.url, hub.key) as speaker:
         box = Box(hub)
         with asked(speaker, way, box, 7) as answer:
@@ -99,7 +99,7 @@ def test_what_a_stop_cuts_off_is_told_on_its_stream(tmp_path: Path, way: str) ->
 
 
 def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
-    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_DRAIN_SECONDS": "0.5"}
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": "drain_seconds=0.5"}
     with Hub(tmp_path, environment=environment, **TOOLBOX) as hub:
         box = Box(hub)
         with Speaker(hub.url, hub.key) as speaker:

@@ -62,7 +62,7 @@ def test_a_long_call_becomes_a_task_and_its_result_is_fetched(follower: Follower
 
 def test_a_quick_call_is_answered_at_once(tmp_path: Path) -> None:
     # By itself a hub waits half a second, in which a busy machine may not end the call.
-    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_TASK_AFTER_SECONDS": "60"}
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": "task_after_seconds=60"}
     with Hub(tmp_path, environment=environment, **TOOLBOX) as patient, Speaker(patient.url, patient.key) as speaker:
         box = Box(patient)
         box.release()

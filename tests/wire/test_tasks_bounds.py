@@ -15,11 +15,7 @@ from tests.wire.toolbox import Apart, Box
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    environment = {
-        "MCPHUB_APPS": "tests.toolbox",
-        "MCPHUB_MAX_OPEN_TASKS_PER_CALLER": "1",
-        "MCPHUB_TASK_AFTER_SECONDS": "0",
-    }
+    environment = {"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": "max_open_tasks_per_caller=1, task_after_seconds=0"}
     with Hub(tmp_path_factory.mktemp("small"), environment=environment, **TOOLBOX) as running:
         yield running
 

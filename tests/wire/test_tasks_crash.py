@@ -17,7 +17,7 @@ pytestmark = pytest.mark.rig
 
 
 def hub_over(folder: Path) -> Hub:
-    return Hub(folder, environment={"MCPHUB_APPS": "tests.toolbox", "MCPHUB_DRAIN_SECONDS": "0.5"}, **TOOLBOX)
+    return Hub(folder, environment={"MCPHUB_APPS": "tests.toolbox", "MCPHUB_LIMITS": "drain_seconds=0.5"}, **TOOLBOX)
 
 
 def began(hub: Hub, speaker: Speaker, tool: str) -> str:

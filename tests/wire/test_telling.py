@@ -74,7 +74,7 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("hub")
     environment = {
         "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
-        "MCPHUB_NOTICE_TRIES": "3",
+        "MCPHUB_LIMITS": "notice_tries=3",
         "MCPHUB_MAIL_URL": f"file://{folder}/mails",
     }
     with ExitStack() as stack:

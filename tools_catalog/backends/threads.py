@@ -221,7 +221,7 @@ class ToolThreads:
 
 
 def shared_threads() -> ToolThreads:
-    """Return the process's own pool, made at first use with `MCPHUB_TOOL_THREADS` threads."""
+    """Return the process's own pool, made at first use with `tool_threads` threads."""
     global _shared
     if _shared is None:
         from django.conf import settings

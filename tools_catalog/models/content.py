@@ -143,7 +143,7 @@ class Content(OwnedModel, LoadableModel):
 
     def _check_length(self, problems: dict[str, Json], field: str, length: int) -> None:
         if length > settings.MCPHUB_MAX_RESOURCE_BYTES:
-            problems[field] = _("This is longer than %(limit)s bytes (MCPHUB_MAX_RESOURCE_BYTES).") % {
+            problems[field] = _("This is longer than %(limit)s bytes (limit max_resource_bytes).") % {
                 "limit": settings.MCPHUB_MAX_RESOURCE_BYTES
             }
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sessions_app.kit.lists.filters import ListFilter, YesOrNo
-from sessions_app.kit.rest.writing import ReasonedSerializer
+from sessions_app.kit.rest.writing import ReasonedSerializer, permissions
 from tools_catalog.models import AllowedHost
-from tools_catalog.rest.removable import RemovableViewSet, described, permissions
+from tools_catalog.rest.removable import RemovableViewSet, described
 
 ALLOWED_HOST_FILTERS: tuple[ListFilter, ...] = (YesOrNo(name="enabled", label=""),)
 
@@ -29,5 +29,5 @@ class AllowedHostViewSet(RemovableViewSet):
     ordering = ("host",)
     lookup_value_regex = "[0-9]{1,18}"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = permissions("allowedhost")
+    required_permission = permissions("tools_catalog.allowedhost")
     missing = "There is no such allowed host. GET /api/allowed-hosts/ lists them."

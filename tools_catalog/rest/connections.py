@@ -19,7 +19,7 @@ from rest_framework.serializers import BaseSerializer
 
 from sessions_app import bus
 from sessions_app.kit.rest.tried import TriedSerializer, tried
-from sessions_app.kit.rest.writing import Named, RowSerializer, StrictText, WritingViewSet, attribute
+from sessions_app.kit.rest.writing import Named, RowSerializer, StrictText, WritingViewSet, attribute, permissions
 from sessions_app.protocol.errors import Forbidden, MethodNotAllowed
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.rest import workspace_field
@@ -196,11 +196,7 @@ class ConnectionViewSet(mixins.CreateModelMixin, WritingViewSet[McpConnection]):
     lookup_field = "slug"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = {
-        "read": "tools_catalog.view_mcpconnection",
-        "create": "tools_catalog.add_mcpconnection",
-        "write": "tools_catalog.change_mcpconnection",
-    }
+    required_permission = permissions("tools_catalog.mcpconnection")
     holds_back = True
     missing = "There is no such connection. GET /api/connections/ lists them."
 

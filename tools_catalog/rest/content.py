@@ -6,12 +6,12 @@ from django.contrib.auth.models import Group
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from sessions_app.kit.rest.writing import JSONObject, JSONValue, Named, ReasonedSerializer, StrictText
+from sessions_app.kit.rest.writing import JSONObject, JSONValue, Named, ReasonedSerializer, StrictText, permissions
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.filters import PROMPT_FILTERS, RESOURCE_FILTERS
 from tools_catalog.models import McpPrompt, McpResource
-from tools_catalog.rest.removable import RemovableViewSet, described, permissions
+from tools_catalog.rest.removable import RemovableViewSet, described
 from tools_catalog.rest.tools import runs_the_catalogue
 
 
@@ -135,7 +135,7 @@ class ResourceViewSet(RemovableViewSet):
     filters = RESOURCE_FILTERS
     ordering = ("uri",)
     lookup_value_regex = "[0-9]{1,18}"
-    required_permission = permissions("mcpresource")
+    required_permission = permissions("tools_catalog.mcpresource")
     missing = "There is no such resource. GET /api/resources/ lists them with their ids."
 
 
@@ -147,5 +147,5 @@ class PromptViewSet(RemovableViewSet):
     ordering = ("name",)
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
-    required_permission = permissions("mcpprompt")
+    required_permission = permissions("tools_catalog.mcpprompt")
     missing = "There is no such prompt. GET /api/prompts/ lists them."

@@ -13,13 +13,13 @@ from rest_framework.response import Response
 
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import AskedSerializer, ReasonedSerializer, StrictInteger
+from sessions_app.kit.rest.writing import AskedSerializer, ReasonedSerializer, StrictInteger, permissions
 from sessions_app.protocol.json import Json
 from tools_catalog.filters import GUARDRAIL_FILTERS
 from tools_catalog.guardrails import trying
 from tools_catalog.guardrails.scanning import GROUPS, KINDS
 from tools_catalog.models import McpGuardrail
-from tools_catalog.rest.removable import RemovableViewSet, described, permissions
+from tools_catalog.rest.removable import RemovableViewSet, described
 
 _NAMES = "^({0})?( ({0}))*$".format("|".join(re.escape(name) for name in [*GROUPS, *KINDS]))
 _LOOKS = {"write": "tools_catalog.view_mcpguardrail"}
@@ -113,7 +113,7 @@ class GuardrailViewSet(RemovableViewSet):
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = permissions("mcpguardrail")
+    required_permission = permissions("tools_catalog.mcpguardrail")
     may_conflict = True
     missing = "There is no such guardrail. GET /api/guardrails/ lists them."
 

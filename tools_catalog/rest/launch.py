@@ -10,7 +10,14 @@ from rest_framework import mixins, serializers
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 
-from sessions_app.kit.rest.writing import JSONValue, ReasonedSerializer, StrictText, WritingViewSet, attribute
+from sessions_app.kit.rest.writing import (
+    JSONValue,
+    ReasonedSerializer,
+    StrictText,
+    WritingViewSet,
+    attribute,
+    permissions,
+)
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.models import LaunchProfile, Secret
 
@@ -106,11 +113,7 @@ class LaunchProfileViewSet(mixins.CreateModelMixin, WritingViewSet[LaunchProfile
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = {
-        "read": "tools_catalog.view_launchprofile",
-        "create": "tools_catalog.add_launchprofile",
-        "write": "tools_catalog.change_launchprofile",
-    }
+    required_permission = permissions("tools_catalog.launchprofile")
     missing = "There is no such launch profile. GET /api/launch-profiles/ lists them."
 
     def check_permissions(self, request: Request) -> None:
@@ -146,12 +149,7 @@ class SecretViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, WritingVi
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = {
-        "read": "tools_catalog.view_secret",
-        "create": "tools_catalog.add_secret",
-        "write": "tools_catalog.change_secret",
-        "delete": "tools_catalog.delete_secret",
-    }
+    required_permission = permissions("tools_catalog.secret")
     missing = "There is no such secret. GET /api/secrets/ lists them."
 
     def check_permissions(self, request: Request) -> None:

@@ -6,11 +6,11 @@ from rest_framework import serializers
 
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import ReasonedSerializer, StrictInteger
+from sessions_app.kit.rest.writing import ReasonedSerializer, StrictInteger, permissions
 from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.filters import POLICY_FILTERS
 from tools_catalog.models import McpPolicyRule
-from tools_catalog.rest.removable import RemovableViewSet, described, permissions
+from tools_catalog.rest.removable import RemovableViewSet, described
 
 
 class PolicyRuleSerializer(ReasonedSerializer):
@@ -63,7 +63,7 @@ class PolicyRuleViewSet(RemovableViewSet):
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
     of_workspace = frozenset({"list", "retrieve", "create", "update", "partial_update", "destroy"})
-    required_permission = permissions("mcppolicyrule")
+    required_permission = permissions("tools_catalog.mcppolicyrule")
     may_conflict = True
     missing = "There is no such rule. GET /api/policy-rules/ lists them."
 

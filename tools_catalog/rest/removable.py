@@ -32,15 +32,6 @@ class RemovableViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, Writin
         instance.delete()
 
 
-def permissions(model: str) -> dict[str, str]:
-    return {
-        "read": f"tools_catalog.view_{model}",
-        "create": f"tools_catalog.add_{model}",
-        "write": f"tools_catalog.change_{model}",
-        "delete": f"tools_catalog.delete_{model}",
-    }
-
-
 def described(one: str, listed: str, *, on_removal: str = "") -> Callable[[type[Any]], type[Any]]:
     """Return the summaries of the OpenAPI document for rows that are called `one`."""
     return extend_schema_view(

@@ -13,12 +13,12 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictText, WritingViewSet
+from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictText, WritingViewSet, permissions
 from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.filters import SERVICE_FILTERS, TOOLSET_FILTERS
 from tools_catalog.models import HttpService, McpPrompt, McpResource, McpToolDefinition, McpToolset, reach
-from tools_catalog.rest.removable import RemovableViewSet, described, permissions
+from tools_catalog.rest.removable import RemovableViewSet, described
 from tools_catalog.rest.tools import runs_the_catalogue, visible_rows
 
 
@@ -158,11 +158,7 @@ class ServiceViewSet(mixins.CreateModelMixin, WritingViewSet[Any]):
     holds_back = True
     filters = SERVICE_FILTERS
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = {
-        "read": "tools_catalog.view_httpservice",
-        "create": "tools_catalog.add_httpservice",
-        "write": "tools_catalog.change_httpservice",
-    }
+    required_permission = permissions("tools_catalog.httpservice")
     missing = "There is no such service. GET /api/services/ lists them."
 
     def perform_create(self, serializer: BaseSerializer[Any]) -> None:
@@ -188,7 +184,7 @@ class ToolsetViewSet(RemovableViewSet):
     ordering = ("slug",)
     lookup_field = "slug"
     lookup_value_regex = "[^/]+"
-    required_permission = permissions("mcptoolset")
+    required_permission = permissions("tools_catalog.mcptoolset")
     of_workspace = frozenset({"list", "retrieve", "create", "update", "partial_update", "destroy"})
     may_conflict = True
     missing = "There is no such toolset. GET /api/toolsets/ lists them."

@@ -30,6 +30,7 @@ from sessions_app.kit.rest.writing import (
     StrictText,
     WritingViewSet,
     attribute,
+    permissions,
 )
 from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.protocol.json import Json
@@ -192,11 +193,7 @@ class ToolDefinitionViewSet(mixins.CreateModelMixin, WritingViewSet[McpToolDefin
     lookup_value_regex = "[^/]+"
     required_scope = SCOPES
     of_workspace = frozenset({"list", "retrieve"})
-    required_permission = {
-        "read": "tools_catalog.view_mcptooldefinition",
-        "create": "tools_catalog.add_mcptooldefinition",
-        "write": "tools_catalog.change_mcptooldefinition",
-    }
+    required_permission = permissions("tools_catalog.mcptooldefinition")
     holds_back = True
     may_conflict = True
     missing = "There is no such tool. GET /api/tool-definitions/ lists them."

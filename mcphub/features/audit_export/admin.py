@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, QuerySet
-from django.forms import ModelForm
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
@@ -26,9 +25,9 @@ from mcphub.features.audit_export import service
 from mcphub.features.audit_export.delivering import try_target
 from mcphub.features.audit_export.destinations.kinds import missing
 from mcphub.features.audit_export.models import ShippingState, ShippingTarget
-from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.shown import visible
+from tools_catalog.admin.one_secret import OneSecretAdmin
 
 if TYPE_CHECKING:
     _FormBase = forms.ModelForm[ShippingTarget]
@@ -36,7 +35,6 @@ else:
     _FormBase = forms.ModelForm
 
 TEST = "invocations.test_shippingtarget"
-_HOW = _("Progress")
 _CHANGED = moment("updated_at", _("changed"))
 _OWN = ("new_secret", "forget_secret")
 
@@ -73,24 +71,19 @@ class TargetForm(_FormBase):
 
 
 @admin.register(ShippingTarget)
-class ShippingTargetAdmin(RecordedAdmin):
+class ShippingTargetAdmin(OneSecretAdmin):
     form = TargetForm
+    secret_fields = _OWN
+    settled_fields = ("name", "begins")  # what has been delivered was begun somewhere
+    status_fields = ("shown_state", "shown_lag", "shown_position", "shown_delivered", "shown_problem")
     list_display = ["name", "shown_state", "kind", "address", "content", "with_bodies", "shown_lag", _CHANGED]
     list_filter = ["kind", "enabled"]
     search_fields = ["name", "address"]
-    readonly_fields = [
-        "mask",
-        _CHANGED,
-        "shown_state",
-        "shown_lag",
-        "shown_position",
-        "shown_delivered",
-        "shown_problem",
-    ]
+    readonly_fields = ["mask", _CHANGED, *status_fields]
     actions_detail = ["test_it"]
     fieldsets = [
         (None, {"fields": ["name", "kind", "address", "enabled"]}),
-        (_HOW, {"fields": ["shown_state", "shown_lag", "shown_position", "shown_delivered", "shown_problem"]}),
+        (_("Progress"), {"fields": status_fields}),
         (_("Content"), {"fields": ["content", "with_bodies", "begins", "holds_retention"]}),
         (_("Secret"), {"fields": ["mask", *_OWN, "access_id", "header"]}),
         (
@@ -104,40 +97,6 @@ class ShippingTargetAdmin(RecordedAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ShippingTarget]:
         return ShippingTarget.objects.with_lag()
-
-    def get_readonly_fields(self, request: HttpRequest, obj: ShippingTarget | None = None) -> list[str]:
-        # The secret is sealed under the row's name, and what has been delivered was begun somewhere.
-        return [*self.readonly_fields, "name", "begins"] if obj is not None else list(self.readonly_fields)
-
-    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        if obj is not None and not self.has_change_permission(request, obj):
-            return [
-                (title, {**options, "fields": [each for each in options["fields"] if each not in _OWN]})
-                for title, options in self.fieldsets
-            ]
-        return self.fieldsets if obj is not None else [each for each in self.fieldsets if each[0] != _HOW]
-
-    def get_form(
-        self, request: HttpRequest, obj: ShippingTarget | None = None, change: bool = False, **kwargs: object
-    ) -> type[ModelForm[Model]]:
-        closed = (*self.get_readonly_fields(request, obj), *_OWN)
-        fields = [
-            name
-            for _title, options in self.fieldsets
-            for name in options["fields"]
-            if isinstance(name, str) and name not in closed
-        ]
-        kwargs.setdefault("fields", fields)
-        return super().get_form(request, obj, change, **kwargs)
-
-    def save_model(self, request: HttpRequest, obj: ShippingTarget, form: ModelForm[Model], change: bool) -> None:
-        if value := form.cleaned_data.get("new_secret"):
-            obj.set_secret(value)
-            obj.change_reason = _t("new secret") if change else ""
-        elif form.cleaned_data.get("forget_secret"):
-            obj.set_secret("")
-            obj.change_reason = _t("secret deleted")
-        super().save_model(request, obj, form, change)
 
     # How far it is -------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mcphub.features.chat.models import ChatModelPrice, ChatProvider
 from mcphub.features.chat.models.prices import MOST_PRICE
-from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictInteger
+from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictInteger, permissions
 from tools_catalog.rest.removable import RemovableViewSet, described
 
 _MONEY: dict[str, Any] = {"min_value": 0, "max_value": MOST_PRICE}
@@ -50,11 +50,6 @@ class ModelPriceViewSet(RemovableViewSet):
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = {
-        "read": "chat.view_chatmodelprice",
-        "create": "chat.add_chatmodelprice",
-        "write": "chat.change_chatmodelprice",
-        "delete": "chat.delete_chatmodelprice",
-    }
+    required_permission = permissions("chat.chatmodelprice")
     may_conflict = True
     missing = "There is no such price. GET /api/model-prices/ lists them."

@@ -20,7 +20,14 @@ from mcphub.features.chat.providers import health, probe
 from mcphub.features.chat.providers.snapshot import model_of, provider_of
 from sessions_app.kit.lists.filters import ListFilter, OneOf, TextIs, YesOrNo
 from sessions_app.kit.rest.tried import TriedSerializer, tried
-from sessions_app.kit.rest.writing import AskedSerializer, Named, ReasonedSerializer, RowSerializer, StrictText
+from sessions_app.kit.rest.writing import (
+    AskedSerializer,
+    Named,
+    ReasonedSerializer,
+    RowSerializer,
+    StrictText,
+    permissions,
+)
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.rest.removable import RemovableViewSet, described
 
@@ -115,7 +122,7 @@ class ProviderSerializer(ReasonedSerializer):
             raise ValidationError({"key": _("The address has another host. Enter the key again, or delete it.")})
         if key is not None:
             row.slug = values.get("slug", row.slug)
-            row.set_key(key)
+            row.set_secret(key)
         return super()._write(row, values)
 
 
@@ -135,12 +142,7 @@ class ProviderViewSet(RemovableViewSet):
     lookup_field = "slug"
     lookup_value_regex = "[^/]+"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = {
-        "read": "chat.view_chatprovider",
-        "create": "chat.add_chatprovider",
-        "write": "chat.change_chatprovider",
-        "delete": "chat.delete_chatprovider",
-    }
+    required_permission = permissions("chat.chatprovider")
     may_conflict = True
     holds_back = True
     missing = "There is no such provider. GET /api/providers/ lists them."
@@ -217,12 +219,7 @@ class ModelViewSet(RemovableViewSet):
     ordering = ("provider__slug", "name")
     lookup_value_regex = "[0-9]{1,18}"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = {
-        "read": "chat.view_chatmodel",
-        "create": "chat.add_chatmodel",
-        "write": "chat.change_chatmodel",
-        "delete": "chat.delete_chatmodel",
-    }
+    required_permission = permissions("chat.chatmodel")
     may_conflict = True
     holds_back = False
     missing = "There is no such model. GET /api/models/ lists them."

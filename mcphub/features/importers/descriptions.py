@@ -34,7 +34,7 @@ def look(raw: bytes, kind: str, *, slug: str, prefix: str, source: str = "", mos
     if size > most_bytes:
         raise DocumentRefused(
             f"An import needs {size} bytes of the document, more than the {most_bytes} that are read. Leave out "
-            "operations, or ask the hub's operator to raise MCPHUB_MAX_IMPORT_BYTES."
+            "operations, or ask the hub's operator to raise the limit max_import_bytes."
         )
     if kind == OPENAPI:
         return openapi.read(document, slug=slug, prefix=prefix, source=source)
@@ -66,7 +66,7 @@ def main() -> int:
         if len(answer) > most:
             raise DocumentRefused(
                 f"The tools of the document take {len(answer)} bytes, more than {most}. Leave out "
-                "operations, or ask the hub's operator to raise MCPHUB_MAX_IMPORT_BYTES."
+                "operations, or ask the hub's operator to raise the limit max_import_bytes."
             )
     except DocumentRefused as error:
         answer = json.dumps({"refused_whole": str(error)})

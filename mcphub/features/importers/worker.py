@@ -31,7 +31,7 @@ def look(raw: bytes, kind: str, *, slug: str, prefix: str, source: str = "") -> 
     if len(raw) > most_raw_bytes():
         raise DocumentRefused(
             f"The document has more than the {most_raw_bytes()} bytes that are read. Leave out what is not needed, "
-            "or ask the hub's operator to raise MCPHUB_MAX_IMPORT_BYTES."
+            "or ask the hub's operator to raise the limit max_import_bytes."
         )
     if not _one_at_a_time.acquire(timeout=SECONDS):
         raise DocumentRefused("Other descriptions are being read. Try again in a minute.")
@@ -65,6 +65,6 @@ def _answer(raw: bytes, kind: str, **words: str) -> bytes:
         raise DocumentRefused(
             f"The document needs more than the {memory} bytes of memory, or the {SECONDS} seconds, that its reading "
             "may take. Leave out operations, give it as JSON, or ask the hub's operator to raise "
-            "MCPHUB_IMPORT_MEMORY_BYTES."
+            "the limit import_memory_bytes."
         )
     return done.stdout

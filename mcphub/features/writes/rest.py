@@ -15,7 +15,7 @@ from mcphub.features.writes.models import WriteStop
 from sessions_app.kit.lists.filters import ListFilter, YesOrNo
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.schema import HeldBackSerializer
-from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, RowViewSet, StrictText, attribute
+from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, RowViewSet, StrictText, attribute, permissions
 from sessions_app.workspaces.rest import workspace_field
 
 WRITE_STOP_FILTERS: tuple[ListFilter, ...] = (YesOrNo(name="in_force", label=""),)
@@ -47,11 +47,7 @@ class WriteStopViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowView
     ordering = ("-stopped_at", "-id")
     lookup_value_regex = "[0-9]{1,18}"
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
-    required_permission = {
-        "read": "writes.view_writestop",
-        "create": "writes.add_writestop",
-        "write": "writes.change_writestop",
-    }
+    required_permission = permissions("writes.writestop")
     may_conflict = True
     missing = "There is no such stop. GET /api/write-stops/ lists them."
 

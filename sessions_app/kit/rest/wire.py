@@ -16,7 +16,7 @@ from sessions_app.protocol.json import Json
 
 
 class JSONParser(BaseParser):
-    """Strict JSON up to MCPHUB_MAX_BODY_BYTES."""
+    """Strict JSON up to the limit max_body_bytes."""
 
     media_type = "application/json"
 

@@ -236,6 +236,13 @@ class WritingViewSet(
         return super().finalize_response(request, response, *args, **kwargs)
 
 
+def permissions(model: str) -> dict[str, str]:
+    """Return Django's permissions for rows of a model such as `auth.group`, by deed."""
+    app, _, name = model.partition(".")
+    deeds = {"read": "view", "create": "add", "write": "change", "delete": "delete"}
+    return {deed: f"{app}.{verb}_{name}" for deed, verb in deeds.items()}
+
+
 def attribute(row: Any, request: Request, reason: str) -> tuple[Any, str]:
     """Attribute a change to its author and reason in the row's history; return the author (None for a key) and the
     reason.

@@ -19,8 +19,7 @@ TOOLBOX = Path(servers.__file__).parent / "toolbox" / "bundle.json"
 ENVIRONMENT = {
     "MCPHUB_APPS": "tests.toolbox",
     "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
-    "MCPHUB_CHAT_BURST": "100000",
-    "MCPHUB_CHAT_MAX_CONTENT": "100000",
+    "MCPHUB_LIMITS": "chat_burst=100000, chat_max_content=100000",
     "MCPHUB_CHAT_APPROVAL": "never",
 }
 KEYS = {"openai": "sk-scripted-openai", "huawei_maas": "maas-scripted-key", "hasty": "sk-scripted-openai"}

@@ -13,7 +13,7 @@ def provide(
 
     row = ChatProvider(slug=slug, kind=kind, base_url=url, **fields)
     if key:
-        row.set_key(key)
+        row.set_secret(key)
     row.full_clean()
     row.save()
     for name, more in (models or {}).items():

@@ -29,7 +29,7 @@ def test_a_person_writes_a_provider_whose_key_nobody_reads() -> None:
     made = send(person, "post", PROVIDERS, **PROVIDER, key=SECRET)
     assert (made.status_code, made.json()["has_key"]) == (201, True), made.content
     row = ChatProvider.objects.get(slug="local")
-    assert row.key() == SECRET
+    assert row.secret() == SECRET
     one = f"{PROVIDERS}local/"
     changed = send(person, "patch", one, retries=1, reason="slow")
     assert (changed.json()["retries"], changed.json()["has_key"]) == (1, True)
@@ -50,10 +50,10 @@ def test_a_stored_key_is_not_sent_to_another_host() -> None:
         said = error_of(send(person, "patch", one, base_url=address), 409, "conflict")
         assert "key" in said["details"]["fields"] or "base_url" in said["details"]["fields"]
     row = ChatProvider.objects.get(slug="local")
-    assert (row.base_url, row.key()) == (PROVIDER["base_url"], SECRET)
+    assert (row.base_url, row.secret()) == (PROVIDER["base_url"], SECRET)
     assert send(person, "patch", one, base_url="https://models.example/v2").status_code == 200
     assert send(person, "patch", one, base_url="https://other.example/v1", key="sk-another-secret").status_code == 200
-    assert ChatProvider.objects.get(slug="local").key() == "sk-another-secret"
+    assert ChatProvider.objects.get(slug="local").secret() == "sk-another-secret"
 
 
 def test_a_program_reads_providers_with_their_state_and_writes_none() -> None:

@@ -51,7 +51,10 @@ def llama() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory, llama: str) -> Iterator[tuple[Hub, str]]:
     folder = tmp_path_factory.mktemp("real")
-    environment = {**ENVIRONMENT, "MCPHUB_CHAT_TURN_SECONDS": "600", "MCPHUB_CHAT_MAX_ROUNDS": "2"}
+    environment = {
+        **ENVIRONMENT,
+        "MCPHUB_LIMITS": f"{ENVIRONMENT['MCPHUB_LIMITS']}, chat_turn_seconds=600, chat_max_rounds=2",
+    }
     with Hub(folder, packs=["starter"], bundle=TOOLBOX, environment=environment) as hub:
         model = {"smollm2": {"is_default": True, "tools": False, "json_schema": True}}
         times = {"first_byte_seconds": 300, "idle_seconds": 300}

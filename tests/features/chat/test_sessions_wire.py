@@ -75,7 +75,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_turn_that_kill_nine_cut_off_is_healed_and_the_limit_outlives_it(folder, providers):
-    environment = {**ENVIRONMENT, "MCPHUB_CHAT_BURST": "4", "MCPHUB_CHAT_REFILL_SECONDS": "3600"}
+    environment = {
+        **ENVIRONMENT,
+        "MCPHUB_LIMITS": f"{ENVIRONMENT['MCPHUB_LIMITS']}, chat_burst=4, chat_refill_seconds=3600",
+    }
     with Hub(folder, bundle=TOOLBOX, environment=environment) as hub:
         key, auditor = set_up(hub, providers), hub.key
     killed = Hub(folder, environment=environment).__enter__()

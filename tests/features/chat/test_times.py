@@ -38,7 +38,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory, providers: dict[str, Script
     """
     folder = tmp_path_factory.mktemp("times-hub")
     provider = providers["openai"]
-    environment = {**ENVIRONMENT, "MCPHUB_CHAT_TURN_SECONDS": "10"}
+    environment = {**ENVIRONMENT, "MCPHUB_LIMITS": f"{ENVIRONMENT['MCPHUB_LIMITS']}, chat_turn_seconds=10"}
     with Hub(folder, packs=["starter"], bundle=TOOLBOX, environment=environment) as hub:
         key = set_up(hub, providers)
         for slug, times in _TIMES.items():

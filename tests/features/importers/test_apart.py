@@ -40,7 +40,7 @@ def test_a_refusal_comes_back_as_one() -> None:
 def test_a_document_that_needs_too_much_memory_is_refused_and_the_hub_goes_on(settings: Any) -> None:
     settings.MCPHUB_IMPORT_MEMORY_BYTES = 256 * 1024 * 1024
     many = b'{"openapi":"3.1.0","info":{"description":"' + b"x" * 80 * 1024 * 1024 + b'"}}'
-    with pytest.raises(DocumentRefused, match="MCPHUB_IMPORT_MEMORY_BYTES"):
+    with pytest.raises(DocumentRefused, match="the limit import_memory_bytes"):
         look(many)
     assert look(SMALL).candidates
 
@@ -52,5 +52,5 @@ def test_the_bound_of_size_is_a_setting(settings: Any) -> None:
     with pytest.raises(DocumentRefused, match="more than the 4096 bytes that are read"):
         look({**SMALL, "info": {"description": "y" * 5000}})
     wide = {**SMALL, "paths": {f"/{n}": {"get": {"tags": ["some tag"]}} for n in range(30)}}
-    with pytest.raises(DocumentRefused, match="MCPHUB_MAX_IMPORT_BYTES"):
+    with pytest.raises(DocumentRefused, match="the limit max_import_bytes"):
         look(wide)

@@ -379,7 +379,7 @@ def test_what_no_request_needs_counts_for_nothing() -> None:
     }
     assert look(large, most_bytes=1000).candidates
     large["paths"]["/a"]["get"]["description"] = "w" * 2000
-    with pytest.raises(DocumentRefused, match=r"An import needs 2.*MCPHUB_MAX_IMPORT_BYTES"):
+    with pytest.raises(DocumentRefused, match=r"An import needs 2.*the limit max_import_bytes"):
         look(large, most_bytes=1000)
 
 

@@ -25,7 +25,7 @@ PARTIAL = "skill://acme/refunds/partial/SKILL.md"
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    environment = {"MCPHUB_LIST_PAGE_SIZE": "2"}
+    environment = {"MCPHUB_LIMITS": "list_page_size=2"}
     with Hub(tmp_path_factory.mktemp("hub"), bundle=LOADING, environment=environment) as running:
         yield running
 

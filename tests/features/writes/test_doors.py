@@ -60,7 +60,7 @@ DOORS = [
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     with contextlib.ExitStack() as stack:
         provider = stack.enter_context(ScriptedProvider(KEYS["openai"]))
-        environment = {**ENVIRONMENT, "MCPHUB_APPROVAL_HOLD_SECONDS": "0.05"}
+        environment = {**ENVIRONMENT, "MCPHUB_LIMITS": f"{ENVIRONMENT['MCPHUB_LIMITS']}, approval_hold_seconds=0.05"}
         hub = stack.enter_context(Hub(tmp_path_factory.mktemp("doors"), environment=environment, **TOOLBOX))
         set_up(hub, {"openai": provider})
         key = hub.operate(operations.issue_key, "doors", SCOPES)

@@ -16,7 +16,7 @@ KEY = "sk-a-key-of-some-length"
 @pytest.fixture
 def provider() -> ChatProvider:
     row = ChatProvider(slug="openai", kind="openai", base_url="https://api.example.org/v1")
-    row.set_key(KEY)
+    row.set_secret(KEY)
     row.save()
     return row
 
@@ -43,11 +43,11 @@ def test_a_key_goes_in_and_never_comes_out(log_in, provider) -> None:
     assert KEY not in client.get(page).content.decode()
     assert client.post(page, form(key="sk-another-long-key")).status_code == 302
     provider.refresh_from_db()
-    assert provider.key() == "sk-another-long-key"
+    assert provider.secret() == "sk-another-long-key"
     assert "another-long" not in client.get(page).content.decode()
     assert client.post(page, form()).status_code == 302
     provider.refresh_from_db()
-    assert provider.key() == "sk-another-long-key"
+    assert provider.secret() == "sk-another-long-key"
 
 
 def test_a_key_does_not_go_to_another_host_unseen(log_in, provider) -> None:
@@ -58,7 +58,7 @@ def test_a_key_does_not_go_to_another_host_unseen(log_in, provider) -> None:
     assert client.post(page, form(base_url="https://elsewhere.example/v1", key=KEY)).status_code == 302
     assert client.post(page, form(base_url="https://third.example/v1", forget_key="on")).status_code == 302
     provider.refresh_from_db()
-    assert (provider.base_url, provider.key()) == ("https://third.example/v1", "")
+    assert (provider.base_url, provider.secret()) == ("https://third.example/v1", "")
 
 
 def test_what_the_console_shows_is_taken_as_it_is(log_in) -> None:

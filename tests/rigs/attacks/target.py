@@ -24,11 +24,8 @@ CONNECTIONS = 400
 BOUNDS = {
     "MCPHUB_APPS": "tests.toolbox",
     "MCPHUB_EGRESS_ALLOW": "127.0.0.1",
-    "MCPHUB_MAX_CALLS": str(CALLS),
-    "MCPHUB_MAX_CONNECTIONS": str(CONNECTIONS),
-    "MCPHUB_HEADER_TIMEOUT_SECONDS": "2",
-    "MCPHUB_CHAT_BURST": "1000",
-    "MCPHUB_APPROVAL_HOLD_SECONDS": "1",
+    "MCPHUB_LIMITS": f"max_calls={CALLS}, max_connections={CONNECTIONS}, header_timeout_seconds=2, chat_burst=1000, "
+    "approval_hold_seconds=1",
 }
 TOOLBOX = ROOT / "tests" / "toolbox" / "bundle.json"
 

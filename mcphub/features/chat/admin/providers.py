@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from asgiref.sync import async_to_sync
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model
-from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
@@ -28,6 +26,7 @@ from mcphub.features.chat.providers.snapshot import model_of, provider_of
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.shown import mono, visible
+from tools_catalog.admin.one_secret import OneSecretAdmin
 
 if TYPE_CHECKING:
     _FormBase = forms.ModelForm[ChatProvider]
@@ -35,7 +34,6 @@ else:
     _FormBase = forms.ModelForm
 
 TEST = "chat.test_chatprovider"
-_HOW = _("Status")
 _CHANGED = moment("updated_at", _("changed"))
 
 
@@ -66,18 +64,21 @@ class ProviderForm(_FormBase):
 
 
 @admin.register(ChatProvider)
-class ChatProviderAdmin(RecordedAdmin):
+class ChatProviderAdmin(OneSecretAdmin):
     form = ProviderForm
+    secret_fields = ("key", "forget_key")
+    settled_fields = ("slug",)
+    status_fields = ("shown_state", "shown_failure", "shown_times")
     list_display = ["slug", "shown_state", "kind", "base_url", "mask", "enabled", _CHANGED]
     list_filter = ["kind", "enabled"]
     list_select_related = ["state"]
     search_fields = ["slug", "base_url"]
-    readonly_fields = ["mask", _CHANGED, "shown_state", "shown_failure", "shown_times"]
+    readonly_fields = ["mask", _CHANGED, *status_fields]
     actions_detail = ["test_it", "show_models"]
     fieldsets = [
         (None, {"fields": ["slug", "kind", "base_url", "enabled"]}),
-        (_HOW, {"fields": ["shown_state", "shown_failure", "shown_times"]}),
-        (_("Key"), {"fields": ["mask", "key", "forget_key", "headers"]}),
+        (_("Status"), {"fields": status_fields}),
+        (_("Key"), {"fields": ["mask", *secret_fields, "headers"]}),
         (
             _("Timeouts and retries"),
             {
@@ -94,40 +95,6 @@ class ChatProviderAdmin(RecordedAdmin):
             },
         ),
     ]
-
-    def get_readonly_fields(self, request: HttpRequest, obj: ChatProvider | None = None) -> list[str]:
-        # The key is sealed under the row's name, so the name stays.
-        return [*self.readonly_fields, "slug"] if obj is not None else list(self.readonly_fields)
-
-    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        if obj is not None and not self.has_change_permission(request, obj):
-            own = ("key", "forget_key")
-            return [
-                (title, {**options, "fields": [each for each in options["fields"] if each not in own]})
-                for title, options in self.fieldsets
-            ]
-        return self.fieldsets if obj is not None else [each for each in self.fieldsets if each[0] != _HOW]
-
-    def get_form(
-        self, request: HttpRequest, obj: ChatProvider | None = None, change: bool = False, **kwargs: object
-    ) -> type[ModelForm[Model]]:
-        fields = [
-            name
-            for _title, options in self.fieldsets
-            for name in options["fields"]
-            if isinstance(name, str) and name not in (*self.get_readonly_fields(request, obj), "key", "forget_key")
-        ]
-        kwargs.setdefault("fields", fields)
-        return super().get_form(request, obj, change, **kwargs)
-
-    def save_model(self, request: HttpRequest, obj: ChatProvider, form: ModelForm[Model], change: bool) -> None:
-        if value := form.cleaned_data.get("key"):
-            obj.set_key(value)
-            obj.change_reason = _t("new key") if change else ""
-        elif form.cleaned_data.get("forget_key"):
-            obj.set_key("")
-            obj.change_reason = _t("key deleted")
-        super().save_model(request, obj, form, change)
 
     # How it does ---------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def _add(options: argparse.Namespace, key: str) -> ChatModel:
     made = ChatProvider(slug=options.name, kind=options.kind, base_url=options.url)
     there = ChatProvider.objects.filter(slug=options.name).first()
     if there is None:
-        made.set_key(key)
+        made.set_secret(key)
         made.full_clean()
         made.save()
     elif key or (there.base_url, there.kind) != (made.base_url.rstrip("/"), made.kind):

@@ -25,7 +25,7 @@ from tools_catalog.literals import literal_in
 _SECONDS = [MinValueValidator(0.1), MaxValueValidator(3600)]
 
 
-class ChatProvider(GuardedModel):
+class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
     """A service that speaks OpenAI's chat completions, with the key that the hub sends it."""
 
     HIDDEN = ("ciphertext",)
@@ -115,20 +115,12 @@ class ChatProvider(GuardedModel):
                 message = _("%(name)s contains a credential. Enter it as the provider's key: headers are visible.")
                 raise ValidationError({"headers": ValidationError(message, params={"name": name[:80]})})
 
-    def set_key(self, plain: str) -> None:
-        """Encrypt the provider's key under this row's name; call save() afterwards. Empty: no key."""
-        self.ciphertext = secrets.encrypt(plain, aad=self._binding) if plain else ""
-        self.mask = secrets.mask(plain) if plain else ""
+    def set_secret(self, plain: str) -> None:
+        super().set_secret(plain)
         self.fingerprint = secrets.fingerprint(plain) if plain else ""
 
     def encrypt_anew(self) -> list[str]:
-        if not self.ciphertext or secrets.is_current(self.ciphertext):
-            return []
-        self.set_key(self.key())
-        return ["ciphertext", "fingerprint"]
-
-    def key(self) -> str:
-        return secrets.decrypt(self.ciphertext, aad=self._binding) if self.ciphertext else ""
+        return [*changed, "fingerprint"] if (changed := super().encrypt_anew()) else []
 
     @property
     def _binding(self) -> str:

@@ -23,9 +23,9 @@ from mcphub.features.login.models import LoginProvider
 from mcphub.features.login.providers import probe
 from mcphub.features.login.providers.asking import redirect_uri
 from sessions_app.admin.people import refuse_groups_beyond
-from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.shown import copyable, visible
+from tools_catalog.admin.one_secret import OneSecretAdmin
 
 if TYPE_CHECKING:
     _FormBase = forms.ModelForm[LoginProvider]
@@ -76,8 +76,11 @@ class LoginProviderForm(_FormBase):
 
 
 @admin.register(LoginProvider)
-class LoginProviderAdmin(RecordedAdmin):
+class LoginProviderAdmin(OneSecretAdmin):
     form = LoginProviderForm
+    secret_fields = _OWN
+    settled_fields = ("slug", "kind")  # the provider knows the short name as part of an address
+    status_fields = ("shown_redirect",)
     list_display = ["name", "shown_state", "issuer", "admits", "mask", _CHANGED]
     list_filter = ["enabled", "admits"]
     search_fields = ["name", "slug", "issuer"]
@@ -94,42 +97,14 @@ class LoginProviderAdmin(RecordedAdmin):
         (_("New accounts"), {"fields": ["username_claim", "email_claim", _CHANGED]}),
     ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: LoginProvider | None = None) -> list[str]:
-        # The secret is sealed under the short name, and the provider knows it as part of an address.
-        return [*self.readonly_fields, "slug", "kind"] if obj is not None else list(self.readonly_fields)
-
-    def get_fieldsets(self, request: HttpRequest, obj: LoginProvider | None = None) -> Any:
-        hidden: tuple[str, ...] = ("shown_redirect", "mask") if obj is None else _OF_OTHERS[obj.kind]
-        if obj is not None and not self.has_change_permission(request, obj):
-            hidden = (*hidden, *_OWN)
-        shown = [
-            (title, {**options, "fields": [each for each in options["fields"] if each not in hidden]})
-            for title, options in self.fieldsets
-        ]
-        return [(title, options) for title, options in shown if options["fields"]]
+    def hidden_fields(self, request: HttpRequest, obj: LoginProvider | None) -> tuple[str, ...]:
+        return (*super().hidden_fields(request, obj), *(_OF_OTHERS[obj.kind] if obj is not None else ("mask",)))
 
     def get_form(
-        self, request: HttpRequest, obj: LoginProvider | None = None, change: bool = False, **kwargs: object
+        self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: object
     ) -> type[ModelForm[Model]]:
-        of_others = _OF_OTHERS[obj.kind] if obj is not None else ()
-        fields = [
-            name
-            for _title, options in self.fieldsets
-            for name in options["fields"]
-            if isinstance(name, str) and name not in {*self.get_readonly_fields(request, obj), *_OWN, *of_others}
-        ]
-        kwargs.setdefault("fields", fields)
         form = super().get_form(request, obj, change, **kwargs)
         return type(form.__name__, (form,), {"editor": request.user})
-
-    def save_model(self, request: HttpRequest, obj: LoginProvider, form: ModelForm[Model], change: bool) -> None:
-        if value := form.cleaned_data.get("secret"):
-            obj.set_secret(value)
-            obj.change_reason = _t("new secret") if change else ""
-        elif form.cleaned_data.get("forget_secret"):
-            obj.set_secret("")
-            obj.change_reason = _t("secret deleted")
-        super().save_model(request, obj, form, change)
 
     @admin.display(description=_("state"))
     def shown_state(self, row: LoginProvider) -> SafeString:
