@@ -273,7 +273,7 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
         _("replay of"), max_length=36, null=True, blank=True, help_text=_("The recorded call that this one replays.")
     )
     called_by = models.CharField(  # noqa: DJ001 - as continues
-        _("called by"), max_length=36, null=True, blank=True, help_text=_("The call whose tool made this one.")
+        _("called by"), max_length=36, null=True, blank=True, help_text=_("The call that made this one, by its tool.")
     )
     left_out = JSONText(
         _("omitted"),

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='mcptoolinvocation',
             name='called_by',
-            field=models.CharField(blank=True, help_text='The call whose tool made this one.', max_length=36, null=True, verbose_name='called by'),
+            field=models.CharField(blank=True, help_text='The call that made this one, by its tool.', max_length=36, null=True, verbose_name='called by'),
         ),
         migrations.AddIndex(
             model_name='mcptoolinvocation',

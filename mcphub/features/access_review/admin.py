@@ -99,7 +99,7 @@ class AccessReviewAdmin(WorkspacePages, RecordedAdmin):
     actions_detail = ["decide", "close"]
     fieldsets: ClassVar[Any] = [
         (None, {"fields": ["name", "shown_state", "shown_scope", "shown_progress", "shown_left"]}),
-        (_("Who decides, until when"), {"fields": ["due_at", "reviewers"]}),
+        (_("Reviewers and due date"), {"fields": ["due_at", "reviewers"]}),
         (_("Times"), {"fields": [_STARTED, "started_by", _CLOSED, "closed_by"]}),
     ]
     readonly_fields = [
@@ -223,7 +223,7 @@ class ReviewedGrantAdmin(WorkspacePages, ReadOnlyAdmin):
     list_select_related = ["review"]
     filters = PAGE_FILTERS
     search_fields = ["label", "grant"]
-    search_help_text = _("Who, or by what")
+    search_help_text = _("Name, or way of access")
     ordering = ["-review__started_at", "label", "kind", "pk"]
     actions = ["keep", "take_away"]
     fieldsets: ClassVar[Any] = [

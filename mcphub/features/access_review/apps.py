@@ -30,8 +30,8 @@ class AccessReviewConfig(FeatureConfig):
             docs="secure/access-review",
             words=_("recertification attestation campaign user access review"),
             about=_(
-                "Add one to decide, grant by grant, who keeps access to tools. It begins with who may call what now, "
-                "and when they last did."
+                "Add one to decide grant by grant about the access to tools. It lists the present access of people, "
+                "keys and apps, with the last use."
             ),
         ),
         ConsolePage(

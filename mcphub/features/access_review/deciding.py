@@ -141,7 +141,7 @@ def _decided(review: AccessReview, pk: int, word: str, reason: str, user: Any) -
 def _take_away(row: ReviewedGrant, reason: str, user: Any) -> None:
     needed = _TAKES[ReviewedGrant.Kind(row.kind)]
     if user is not None and not user.has_perm(needed):
-        words = _t("To take it away you need the permission %(permission)s. Let a reviewer decide who has it.")
+        words = _t("To take it away you need the permission %(permission)s. Let a reviewer with it decide.")
         raise NotDecided(words % {"permission": needed})
     if row.kind == ReviewedGrant.Kind.KEY:
         ApiKey.objects.filter(pk=row.subject).revoke(reason)

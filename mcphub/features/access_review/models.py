@@ -57,7 +57,7 @@ class AccessReview(OwnedModel, RecordedModel):
         _("tools"),
         blank=True,
         max_length=2000,
-        help_text=_("Reviews who may call tools with matching names: pay.* tickets.read_? Leave blank for all."),
+        help_text=_("Reviews the access to tools with matching names: pay.* tickets.read_? Leave blank for all."),
     )
     due_at = models.DateTimeField(_("due"), help_text=_("Reviewers decide until then."))
     reviewers = models.ManyToManyField(

@@ -29,7 +29,7 @@ RULE = "tools_catalog.McpPolicyRule"
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.rig)])
 def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    environment = {"MCPHUB_APPS": "tests.features.code_programs", "MCPHUB_APPROVAL_HOLD_SECONDS": "0.2"}
+    environment = {"MCPHUB_APPS": "tests.features.code_programs", "MCPHUB_LIMITS": "approval_hold_seconds=0.2"}
     with contextlib.ExitStack() as stack:
         if request.param == "postgresql":
             environment["MCPHUB_DATABASE_URL"] = stack.enter_context(postgres_database())

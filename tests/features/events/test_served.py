@@ -24,7 +24,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     with Hub(
         tmp_path_factory.mktemp("hub"),
         flags=["--workers", "2"],
-        environment={"MCPHUB_HEARTBEAT_SECONDS": "2", "MCPHUB_ALLOW_ANONYMOUS": "1"},
+        environment={"MCPHUB_LIMITS": "heartbeat_seconds=2", "MCPHUB_ALLOW_ANONYMOUS": "1"},
     ) as running:
         yield running
 
