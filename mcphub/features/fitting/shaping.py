@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from channels.db import database_sync_to_async
@@ -45,6 +45,8 @@ class Shaper:
         chosen = _size_of(call.tool)
         if chosen is None:
             return wire, text
+        if call.exchange.source.called_by is not None:  # a program reads it, and what that returns reaches a model
+            chosen = replace(chosen, most_characters=None)
         fields = chosen.chosen_fields(call.arguments)
         if not fields and (chosen.most_characters is None or len(text) <= chosen.most_characters):
             return wire, text

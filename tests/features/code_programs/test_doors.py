@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests import operations
 from tests.features.code_programs.answering import confined
+from tests.features.fitting_results import operations as sizes
 from tests.servers import Hub, postgres_database, until
 from tests.waiting import PATIENCE_SECONDS
 from tests.wire import approving
@@ -84,6 +85,14 @@ def test_each_call_of_a_program_is_on_record_under_its_row(hub: Hub, speaker: Sp
     assert [row["error_code"] for row in rows if row["status"] == "error"] == ["execution_error"]
     assert parent["called_by"] is None
     assert parent["arguments"] == {"code": code, "input": 7}
+
+
+def test_a_program_gets_results_whole_that_are_cut_for_models(hub: Hub, speaker: Speaker) -> None:
+    hub.operate(sizes.fit, "list_orders", most_characters=1000)
+    plain = speaker.modern_call("list_orders", {"page": 1}).json()["result"]
+    assert "mcphub/fitted" in plain["_meta"]
+    assert texts(run(speaker, "return (await tools.list_orders({page: 1})).orders.length")) == ["10"]
+    hub.operate(operations.delete, "fitting.ResultSize")
 
 
 def test_an_sdk_client_runs_a_program(hub: Hub) -> None:
