@@ -29,8 +29,8 @@ class AccessReviewConfig(FeatureConfig):
             place=50,
             words=_("recertification attestation campaign user access review"),
             about=_(
-                "Add one to decide, grant by grant, who keeps access to tools. It begins with who may call what now, "
-                "and when they last did."
+                "Add one to decide about access to tools, grant by grant. It begins with all current access and its last "
+                "use."
             ),
         ),
         ConsolePage(
