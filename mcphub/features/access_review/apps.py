@@ -29,8 +29,8 @@ class AccessReviewConfig(FeatureConfig):
             place=50,
             words=_("recertification attestation campaign user access review"),
             about=_(
-                "Add one to decide about access to tools, grant by grant. It begins with all current access and its last "
-                "use."
+                "Add one to decide about access to tools, grant by grant. It begins with all current access and its "
+                "last use."
             ),
         ),
         ConsolePage(
