@@ -68,7 +68,7 @@ class AccessReviewForm(_Form):
         label=_("Reviewers"),
         queryset=User.objects.none(),
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=_("People who may decide about access. Nobody decides about their own."),
+        help_text=_("People with the right to decide about access. Nobody decides about their own."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -99,7 +99,7 @@ class AccessReviewAdmin(WorkspacePages, RecordedAdmin):
     actions_detail = ["decide", "close"]
     fieldsets: ClassVar[Any] = [
         (None, {"fields": ["name", "shown_state", "shown_scope", "shown_progress", "shown_left"]}),
-        (_("Reviewers and due date"), {"fields": ["due_at", "reviewers"]}),
+        (_("Due date and reviewers"), {"fields": ["due_at", "reviewers"]}),
         (_("Times"), {"fields": [_STARTED, "started_by", _CLOSED, "closed_by"]}),
     ]
     readonly_fields = [
@@ -223,7 +223,7 @@ class ReviewedGrantAdmin(WorkspacePages, ReadOnlyAdmin):
     list_select_related = ["review"]
     filters = PAGE_FILTERS
     search_fields = ["label", "grant"]
-    search_help_text = _("Name, or way of access")
+    search_help_text = _("Holder or grant")
     ordering = ["-review__started_at", "label", "kind", "pk"]
     actions = ["keep", "take_away"]
     fieldsets: ClassVar[Any] = [

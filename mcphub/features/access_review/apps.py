@@ -30,8 +30,8 @@ class AccessReviewConfig(FeatureConfig):
             docs="secure/access-review",
             words=_("recertification attestation campaign user access review"),
             about=_(
-                "Add one to decide grant by grant about the access to tools. It lists the present access of people, "
-                "keys and apps, with the last use."
+                "Add one to decide about access to tools, grant by grant. It begins with all current access and its "
+                "last use."
             ),
         ),
         ConsolePage(

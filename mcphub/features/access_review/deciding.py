@@ -103,7 +103,7 @@ def _refuse(review: AccessReview, rows: Sequence[ReviewedGrant], word: str, reas
     if review.state == "closed":
         raise ValidationError(_t("This review is closed: nothing more is decided in it."))
     if review.state == "overdue":
-        raise ValidationError(_t("This review was due: move its due date to decide about what is left."))
+        raise ValidationError(_t("This review was due: move its due date to decide about the rest."))
     if word not in ReviewedGrant.Decision.values:
         raise ValidationError({"decision": _t("Choose keep or take_away.")})
     if word == ReviewedGrant.Decision.TAKE_AWAY and not reason:
@@ -156,7 +156,7 @@ def _from_person(row: ReviewedGrant, reason: str, user: Any) -> None:
     if person is None:
         return  # nothing is left of it
     if user is not None and not people.is_within(user, person):
-        raise NotDecided(_t("This person may do what you may not. Let a superuser decide."))
+        raise NotDecided(_t("This person has rights that you lack. Let a superuser decide."))
     person.change_reason = reason  # type: ignore[attr-defined]
     if row.kind == ReviewedGrant.Kind.MEMBERSHIP:
         groups = list(Group.objects.filter(pk=row.subject, user=person))

@@ -57,7 +57,7 @@ class AccessReview(OwnedModel, RecordedModel):
         _("tools"),
         blank=True,
         max_length=2000,
-        help_text=_("Reviews the access to tools with matching names: pay.* tickets.read_? Leave blank for all."),
+        help_text=_("Reviews access to tools with matching names: pay.* tickets.read_? Leave blank for all."),
     )
     due_at = models.DateTimeField(_("due"), help_text=_("Reviewers decide until then."))
     reviewers = models.ManyToManyField(
@@ -130,7 +130,7 @@ class ReviewedGrant(InWorkspace):
     review = models.ForeignKey(AccessReview, models.CASCADE, related_name="rows", verbose_name=_("access review"))
     kind = models.CharField(_("kind"), max_length=12, choices=Kind)
     principal = models.CharField(_("principal"), max_length=64)
-    label = models.CharField(_("who"), max_length=200)
+    label = models.CharField(_("holder"), max_length=200)
     subject = models.CharField(max_length=64)
     """The number of the key, the consent, the group or the person."""
     grant = models.CharField(_("by"), max_length=200)

@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(help_text='Such as: Quarterly review Q3.', max_length=100, verbose_name='name')),
-                ('tools', models.TextField(blank=True, help_text='Reviews the access to tools with matching names: pay.* tickets.read_? Leave blank for all.', max_length=2000, verbose_name='tools')),
+                ('tools', models.TextField(blank=True, help_text='Reviews access to tools with matching names: pay.* tickets.read_? Leave blank for all.', max_length=2000, verbose_name='tools')),
                 ('due_at', models.DateTimeField(help_text='Reviewers decide until then.', verbose_name='due')),
                 ('started_by', models.CharField(editable=False, max_length=150, verbose_name='started by')),
                 ('started_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='started')),
@@ -47,7 +47,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('kind', models.CharField(choices=[('account', 'Account'), ('membership', 'Group membership'), ('key', 'API key'), ('app', 'Authorized app')], max_length=12, verbose_name='kind')),
                 ('principal', models.CharField(max_length=64, verbose_name='principal')),
-                ('label', models.CharField(max_length=200, verbose_name='who')),
+                ('label', models.CharField(max_length=200, verbose_name='holder')),
                 ('subject', models.CharField(max_length=64)),
                 ('grant', models.CharField(max_length=200, verbose_name='by')),
                 ('through', sessions_app.kit.fields.JSONText(default=dict, verbose_name='through')),
