@@ -26,8 +26,11 @@ from tools_catalog.models import McpUpstreamTool
 pytestmark = pytest.mark.django_db
 JSON = "application/json"
 
-NOW = datetime.now(UTC)
 KINDS = ("alert.errors", "alert.slow", "alert.quiet")
+
+
+def clock() -> datetime:
+    return datetime.now(UTC)
 
 
 def count(name: str, calls: int, errors: int = 0, *, ago: timedelta = timedelta(minutes=2), ms: int = 10) -> None:
@@ -38,7 +41,7 @@ def count(name: str, calls: int, errors: int = 0, *, ago: timedelta = timedelta(
                 subject=subject,
                 name=each,
                 span=span,
-                slot=slot_of(NOW - ago, span),
+                slot=slot_of(clock() - ago, span),
                 defaults={"calls": 0, "errors": 0, "durations": "{}"},
             )
             whole = Tally(row.calls + calls, row.errors + errors, Tally.load(row.durations))
@@ -55,7 +58,7 @@ def alert(name: str = "errors", **fields: Any) -> Alert:
 
 
 def fires(row: Alert, now: datetime | None = None) -> bool:
-    watching.judge(row, now or NOW)
+    watching.judge(row, now or clock())
     return Alert.objects.get(pk=row.pk).fires_since is not None
 
 
@@ -79,7 +82,7 @@ def test_it_counts_the_calls_of_its_tool_connection_workspace_or_all() -> None:
     assert not fires(alert("all", limit=6))
     assert fires(alert("all of it", limit=5))
     assert not fires(alert("rare", tool=tool, least_calls=11))
-    assert not fires(alert("earlier", tool=tool), NOW + timedelta(hours=1))
+    assert not fires(alert("earlier", tool=tool), clock() + timedelta(hours=1))
 
 
 def test_latency_and_silence_fire_too() -> None:
@@ -89,9 +92,9 @@ def test_latency_and_silence_fire_too() -> None:
     quiet = alert("quiet", measure="quiet", limit=None, tool=tool, window_minutes=60)
     assert fires(slow)
     assert not fires(quiet)
-    assert fires(quiet, NOW + timedelta(hours=3))
-    McpToolInvocationFactory(tool_name="slow", started_at=NOW + timedelta(hours=2, minutes=59))
-    assert not fires(quiet, NOW + timedelta(hours=3)), "recorded, though not counted yet"
+    assert fires(quiet, clock() + timedelta(hours=3))
+    McpToolInvocationFactory(tool_name="slow", started_at=clock() + timedelta(hours=2, minutes=59))
+    assert not fires(quiet, clock() + timedelta(hours=3)), "recorded, though not counted yet"
 
 
 def test_it_fires_once_to_who_asked_for_it_and_ends_once() -> None:
@@ -143,14 +146,14 @@ def test_the_trial_finds_the_failures_of_the_last_week() -> None:
     row = alert("hourly", tool=tool, window_minutes=60)
     for ago in (timedelta(days=6), timedelta(days=4), timedelta(hours=30), timedelta(hours=3)):
         count("fails", 10, 9, ago=ago)
-    found = last_week(row, NOW)
+    found = last_week(row, clock())
     assert found.fired == 4
     assert 0 < found.slots_fired < found.slots / 10
 
 
 @pytest.mark.parametrize("window", [5, 60, 1440])
 def test_a_week_of_silence_is_one_firing(window: int) -> None:
-    found = last_week(Alert(measure="quiet", window_minutes=window), NOW)
+    found = last_week(Alert(measure="quiet", window_minutes=window), clock())
     assert (found.fired, found.slots_fired) == (1, found.slots)
 
 
