@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +70,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(left_out.Summary())
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect garbage again, also in the process that only gives out tests."""
+    try:
+        return (yield)
+    finally:
+        costs.collect_garbage_seldom()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What a process finds out once, by a program, is known before a test asks."""
-    costs.collect_garbage_seldom()
     from tools_catalog.upstream.confinement.machine import this_machine
 
     this_machine()
