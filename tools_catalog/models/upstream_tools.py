@@ -104,7 +104,10 @@ class McpUpstreamTool(RecordedModel):
                 condition=Q(kind__in=["tool", "resource", "template", "prompt"]), name="upstream_offer_kind_known"
             ),
         ]
-        indexes = [models.Index(fields=["state"], name="upstream_tool_by_state")]  # the inbox of the admin
+        indexes = [
+            models.Index(fields=["state"], name="upstream_tool_by_state"),  # the inbox of the admin
+            models.Index(fields=["name"], name="upstream_tool_by_name"),  # which other offer has the name
+        ]
 
     def __str__(self) -> str:
         return self.upstream_name[:100]
