@@ -92,7 +92,7 @@ def test_names_choose_these_and_those_that_are_always_on() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["chatt"], "there is no such feature. Features are accounts, "),
+        (["chatt"], "there is no such feature. Features are access_review, "),
         (["-chatt"], "there is no such feature"),
         (["chat", "-scim"], "mixes names with names to leave out"),
         (["-login"], "cannot leave out login"),
