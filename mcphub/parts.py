@@ -195,8 +195,6 @@ class ProtocolExtension:
     """The settings among the capabilities."""
     stateless: Mapping[str, str] = field(default_factory=dict)
     """Further handlers, for requests without a session alone."""
-    also: str = ""
-    """A member of the capabilities themselves, in all revisions, by which clients of a draft find the extension."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,6 @@ CAPABILITIES: dict[str, Any] = {
 it defines.
 """
 
-_OF_DRAFTS: dict[str, Json] = {part.also: dict(part.capability) for part in declared(ProtocolExtension) if part.also}
-"""Members that no revision has, where clients of an extension's draft look for it."""
-
 IDEMPOTENCY_KEY = "mcphub/idempotencyKey"
 _KEPT_OF_LONG_KEY = 150
 """Characters of a client's key that stand in the key of a later round, where the whole leaves no room."""
@@ -62,7 +59,7 @@ async def server_discover(exchange: McpExchange, params: dict[str, Json]) -> Res
     words = exchange.catalog().instructions_for(exchange.source.caller)
     return {
         "supportedVersions": list(revisions.STATELESS),
-        "capabilities": {**shapes.capabilities_for(exchange.revision, CAPABILITIES), **_OF_DRAFTS},
+        "capabilities": shapes.capabilities_for(exchange.revision, CAPABILITIES),
         **({"instructions": words} if words else {}),
         **hints(is_public=not exchange.toolset and exchange.source.caller.workspace is None),
     }
@@ -73,8 +70,7 @@ def initialize(params: dict[str, Json], version: str, instructions: str = "") ->
     result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER_INFO}
     if instructions:
         result["instructions"] = instructions
-    shown = shapes.initialize_for(revisions.revision(version), result)
-    return {**shown, "capabilities": {**shown["capabilities"], **_OF_DRAFTS}}
+    return shapes.initialize_for(revisions.revision(version), result)
 
 
 def client_of(params: dict[str, Json]) -> dict[str, Json]:

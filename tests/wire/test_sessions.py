@@ -113,6 +113,7 @@ def test_what_a_session_advertises_is_what_it_does(speaker: Speaker) -> None:
         "io.modelcontextprotocol/tasks": {},
         "io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]},
         "io.modelcontextprotocol/skills": {"directoryRead": True},
+        "io.modelcontextprotocol/events": {},
     }
     assert discovered["capabilities"] == {**both, "extensions": extensions}
 

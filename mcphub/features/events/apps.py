@@ -19,7 +19,6 @@ class EventsConfig(FeatureConfig):
                 "events/unsubscribe": "mcphub.features.events.subscribing:events_unsubscribe",
             },
             stateless={"events/stream": "mcphub.features.events.streaming:events_stream"},
-            also="events",
         ),
         ConsolePage(
             "access",

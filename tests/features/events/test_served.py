@@ -13,7 +13,7 @@ from tests import operations
 from tests.features.events import operations as events
 from tests.servers import Hub, until
 from tests.wire.piped import beside
-from tests.wire.speech import LEGACY, Speaker, hello
+from tests.wire.speech import LEGACY, Speaker
 
 pytestmark = pytest.mark.program
 EXTENSION = "io.modelcontextprotocol/events"
@@ -60,12 +60,8 @@ def polled(speaker: Speaker, name: str, **params: Any) -> dict[str, Any]:
     return found
 
 
-def test_the_extension_is_declared_where_clients_of_each_era_look(speaker: Speaker) -> None:
-    capabilities = ask(speaker, "server/discover")["result"]["capabilities"]
-    assert (capabilities["extensions"][EXTENSION], capabilities["events"]) == ({}, {})
-    told = speaker.post(hello(LEGACY)).json()["result"]["capabilities"]
-    assert told["events"] == {}
-    assert "extensions" not in told
+def test_the_extension_is_declared_and_served_in_sessions_too(speaker: Speaker) -> None:
+    assert ask(speaker, "server/discover")["result"]["capabilities"]["extensions"][EXTENSION] == {}
     session = speaker.open_session(LEGACY)
     listed = speaker.in_session(session, "events/list").json()["result"]
     assert listed["events"]
