@@ -79,7 +79,7 @@ def example(code: str) -> errors.HubError:
         return _not_found()
     level: list[type[errors.HubError]] = [errors.HubError]
     while level:
-        kind = level.pop()
+        kind = level.pop(0)  # the general one first, not a feature's with the same code
         if kind.__dict__.get("code") == code:
             break
         level.extend(kind.__subclasses__())
