@@ -74,6 +74,7 @@ def shown(client: Client, values: list[str]) -> list[str]:
         if any(word in pattern for word in _ENDLESS):
             continue
         for address in dict.fromkeys(filled(pattern, lambda _name, value=value: value) for value in values):
+            client.cookies.pop("messages", None)  # repeats the address before
             answer = client.get(address)
             assert answer.status_code < 500 or answer.status_code == 503, address
             text = "" if answer.streaming else answer.content.decode(errors="replace").replace(address, "")
