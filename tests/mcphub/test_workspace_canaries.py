@@ -15,17 +15,20 @@ from invocations.approvals.models import McpApproval
 from sessions_app.models import ApiKey
 from sessions_app.workspaces.acting import PAGES
 from tests.factories import McpConnectionFactory, McpPromptFactory, McpResourceFactory
-from tests.mcphub.test_workspaces import OTHERS, person, two
+from tests.mcphub.two_workspaces import OTHERS, person, two_workspaces
 from tests.rest import by_token
 from tests.rigs.addresses import filled
-
-__all__ = ["two"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 MARKS = (OTHERS, OTHERS.replace("-", "_"))
 _ENDLESS = ("stream", "logout", "/live/")
 """In addresses that answer for as long as somebody listens, or end the login."""
+
+
+@pytest.fixture
+def two() -> SimpleNamespace:
+    return two_workspaces()
 
 
 @pytest.fixture

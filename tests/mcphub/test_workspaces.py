@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
 from invocations import tools
@@ -19,60 +18,20 @@ from sessions_app.models import ApiKey, AuditEvent, McpWorkspace, SavedView
 from sessions_app.workspaces import scope
 from sessions_app.workspaces.acting import PAGES
 from sessions_app.workspaces.scope import InWorkspace, Scope
-from tests.factories import (
-    McpPromptFactory,
-    McpToolDefinitionFactory,
-    McpToolInvocationFactory,
-    McpToolsetFactory,
-    UserFactory,
-)
+from tests.factories import McpPromptFactory, UserFactory
+from tests.mcphub.two_workspaces import OTHERS, person, two_workspaces
 from tests.rest import by_token, error_of
 from tests.tools_catalog.backends.backend_peers import ScriptedContext, reference_of, run_tool
 from tools_catalog.backends.offered import prompt, prompts
 from tools_catalog.backends.python import tool
-from tools_catalog.models import McpConnection, McpPolicyRule, McpToolDefinition, McpToolset
+from tools_catalog.models import McpConnection, McpToolDefinition, McpToolset
 
 pytestmark = pytest.mark.django_db
-
-OTHERS = "theirs-alone"
-"""Stands in the name of everything that belongs to the other workspace."""
-
-
-def workspace(slug: str) -> McpWorkspace:
-    row = McpWorkspace.objects.create(slug=slug)
-    for role in ("members", "auditors", "operators"):
-        getattr(row, role).add(Group.objects.create(name=f"{slug} {role}"))
-    return row
-
-
-def person(*groups: str, **fields: Any) -> Client:
-    user = UserFactory(**fields)
-    user.groups.set(Group.objects.filter(name__in=groups))
-    client = Client()
-    client.force_login(user)
-    client.user = user  # type: ignore[attr-defined]
-    return client
 
 
 @pytest.fixture
 def two() -> SimpleNamespace:
-    """Two workspaces with a row of each kind, and rows of none."""
-    rows: dict[str, Any] = {}
-    for slug, word in (("ours", "ours"), (OTHERS, OTHERS)):
-        own = workspace(slug)
-        mark = word.replace("-", "_")
-        rows[slug] = SimpleNamespace(
-            workspace=own,
-            tool=McpToolDefinitionFactory(name=f"{mark}.tool", workspace=own),
-            toolset=McpToolsetFactory(slug=f"{word}-set", workspace=own, patterns="*"),
-            rule=McpPolicyRule.objects.create(name=f"{word}-rule", effect="deny", workspace=own),
-            key=ApiKey.issue(f"{word} key", workspace=own)[0],
-            call=McpToolInvocationFactory(tool_name=f"{mark}.tool", workspace=own.slug, caller_label=f"{word} caller"),
-        )
-    McpToolDefinitionFactory(name="everybodys.tool")
-    McpToolsetFactory(slug="hub-set", patterns="*")
-    McpToolInvocationFactory(tool_name="everybodys.tool", caller_label="hub caller")
-    return SimpleNamespace(ours=rows["ours"], theirs=rows[OTHERS])
+    return two_workspaces()
 
 
 LISTS = (
