@@ -37,11 +37,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--undecided", action="store_true", help="list only grants without a decision")
     show.add_argument("--unused", action="store_true", help="list only grants unused for 90 days")
     decide = verbs.add_parser("decide", help="keep grants, or take them away")
-    rows.completes(decide.add_argument("name", metavar="REVIEW", help="its number"), KIND)
+    rows.completes(decide.add_argument("name", metavar="REVIEW", help="its number, or name"), KIND)
     decide.add_argument("decision", choices=list(_WORDS), help="take-away really takes them away")
     decide.add_argument("grant", metavar="GRANT", nargs="+", type=int, help="their numbers, as `show` lists them")
     close = verbs.add_parser("close", help="end a review; what is undecided stays")
-    rows.completes(close.add_argument("name", metavar="REVIEW", help="its number"), KIND)
+    rows.completes(close.add_argument("name", metavar="REVIEW", help="its number, or name"), KIND)
     for each in (start, decide, close):
         each.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
         each.add_argument("--json", action="store_true", help="as JSON")
@@ -138,6 +138,10 @@ def _close(options: argparse.Namespace) -> int:
 
 
 def _review(options: argparse.Namespace) -> AccessReview:
+    """Return the review of a number, or the newest one of a name."""
+    of_name: AccessReview | None = _rows().filter(name=options.name).first()
+    if of_name is not None:
+        return of_name
     if not (options.name.isascii() and options.name.isdecimal() and len(options.name) < 19):
         raise rows.missing(KIND, options.name)
     found: AccessReview = rows.named(KIND, [options.name])[0]

@@ -32,7 +32,8 @@ def test_a_review_is_started_shown_decided_and_closed(home: Path) -> None:
     made = json.loads(run(home, "access-review", "start", "Q3", *DUE, "--reviewer", "rita", "--json").stdout)
     number = str(made["id"])
     assert (made["state"], made["reviewers"], made["undecided"]) == ("open", ["rita"], made["grants"])
-    shown = json.loads(run(home, "access-review", "show", number, "--undecided", "--json").stdout)
+    shown = json.loads(run(home, "access-review", "show", "Q3", "--undecided", "--json").stdout)
+    assert str(shown["id"]) == number
     (key,) = [row for row in shown["rows"] if row["kind"] == "key"]
     (bob,) = [row for row in shown["rows"] if row["label"] == "bob"]
     needed = run(home, "access-review", "decide", number, "take-away", str(key["id"]))
