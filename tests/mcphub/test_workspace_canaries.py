@@ -80,7 +80,8 @@ def shown(client: Client, values: list[str]) -> list[str]:
             client.cookies.pop("messages", None)  # repeats the address before
             answer = client.get(address)
             assert answer.status_code < 500 or answer.status_code == 503, address
-            text = "" if answer.streaming else answer.content.decode(errors="replace").replace(address, "")
+            body = b"".join(answer) if answer.streaming else answer.content
+            text = body.decode(errors="replace").replace(address, "")
             found += [address] if any(mark in text for mark in MARKS) else []
     return found
 

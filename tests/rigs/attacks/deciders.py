@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import httpx2
 
+import sessions_app
 from tests import operations
 from tests.rigs.attacks.target import Attack, Target, need
 from tests.servers import until
@@ -175,10 +177,25 @@ def _made(client: httpx2.Client, name: str, scopes: list[str]) -> str:
     return str(answer.json()["text"])
 
 
+def writable_hub(target: Target) -> str:
+    """An upstream manager lets a child write what the hub runs or reads."""
+    code, data = Path(sessions_app.__file__).parent, target.hub.data
+    paths = [code, code.parent / "mcphub", Path(sys.prefix), Path("/etc"), Path("/root"), data, data / "../hub", "/"]
+    with logged_in(target, "writes-the-hub", "Upstream manager") as person:
+        taken = {}
+        for number, path in enumerate(map(str, paths)):
+            profile = {"name": f"writes{number}", "command": sys.executable, "writable": [path]}
+            answer = person.post("/api/launch-profiles/", json=profile)
+            taken[path] = answer.status_code
+            need(answer.status_code == 409 and "writable" in answer.text, f"{path}: {answer.text[:200]}")
+    return f"{len(taken)} of {len(taken)} paths were refused"
+
+
 ATTACKS = [
     Attack("14a", "one person proposes by a key's key and confirms", two_by_keys),
     Attack("14b", "one person calls by a service's key and approves", own_approval),
     Attack("15", "a directory's key gives its own group a role", role_by_directory),
+    Attack("1c", "an upstream manager lets a child write the hub", writable_hub),
     Attack("16", "one person makes others' secrets readable", secrecy_alone),
     Attack("Me", "one person changes the program behind a covered tool, or a guardrail's judge", behind_a_connection),
 ]

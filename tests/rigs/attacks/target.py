@@ -16,6 +16,7 @@ import httpx2
 
 from tests import operations
 from tests.servers import FIXTURES, ROOT, Hub
+from tests.upstreams import accounts
 from tests.waiting import PATIENCE_SECONDS
 
 CALLS = 50
@@ -65,6 +66,7 @@ class Target:
         self.hub = Hub(
             folder / "hub", flags=flags, environment=environment, packs=["starter", FIXTURES], bundle=TOOLBOX
         )
+        accounts.hub_url(self.hub)
 
     def __enter__(self) -> Target:
         self.hub.__enter__()

@@ -1,4 +1,6 @@
-"""An upstream that speaks in the hub's name: forms for passwords, addresses that run scripts, the client's model."""
+"""An upstream that speaks in the hub's name: forms for passwords, addresses that run scripts, the client's model; and
+an issuer that wants the codes of others.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,13 @@ import json
 import sys
 from typing import Any
 
+from tests import operations
 from tests.rigs.attacks.target import Attack, Target, need
 from tests.servers import until
-from tests.upstreams.conftest import Operator, child
+from tests.upstreams import accounts
+from tests.upstreams.conftest import Operator, Peer, child
 from tests.wire.input_requests import ALL, calling
+from tests.wire.signing_in import Person
 from tests.wire.speech import Speaker
 
 
@@ -95,7 +100,31 @@ def connected(target: Target) -> None:
         operator.connect("insolent", **child("insolent", "insolent.py", sys.executable))
 
 
+def mixed_up(target: Target) -> str:
+    """A hostile issuer gets the code of another: by the address to come back to, and by a false `iss`."""
+    with Peer("oauth.py") as peer, Person(target.hub, "chief-of-accounts") as chief, Person(target.hub, "led") as led:
+        target.hub.operate(accounts.make_operator, "chief-of-accounts")
+        target.hub.operate(accounts.add, "mixed", peer.url, "personal")
+        accounts.connect(chief, "/connect/to/mixed/?as=all", "lister")
+        until(lambda: led.http.get("/connect/to/mixed/").status_code == 200)  # once its tools are there
+        target.hub.settle()
+        tried = {}
+        for elsewhere in ("/connect/callback/", "/connect/callback/0123456789abcdef/"):
+            leaving = accounts.signed_in(accounts.led_to_issuer(led, "/connect/to/mixed/"), "mallory")
+            tried[elsewhere] = led.http.get(f"{elsewhere}?{leaving.partition('?')[2]}").status_code
+        leaving = accounts.led_to_issuer(led, "/connect/to/mixed/")
+        accounts.control(peer.url, iss="https://evil.example")
+        back = accounts.signed_in(leaving, "mallory").removeprefix(target.hub.url)
+        tried["a false iss"] = led.http.get(back).status_code
+        kept = target.hub.operate(accounts.state, "mixed")["accounts"]
+        target.hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": "mixed"}, enabled=False)
+    need(set(tried.values()) == {400}, f"answered with {tried}")
+    need(led.principal not in kept, f"an account was kept: {kept}")
+    return f"answered with {tried}; no account was kept"
+
+
 ATTACKS = [
     Attack("10a", "an upstream asks in the hub's name", insolence),
     Attack("10b", "what an upstream asked is on record", on_record),
+    Attack("17", "a hostile issuer gets the code of another", mixed_up),
 ]
