@@ -251,20 +251,40 @@ def _main() -> None:
 
     django.setup()
     from django.db import connection
+    from django.db.backends.signals import connection_created
 
     if connection.vendor == "sqlite":  # a hub on a busy machine may hold the lock for long
         connection.settings_dict["OPTIONS"]["timeout"] = PATIENCE_SECONDS
+    statements = _Statements()
+    connection_created.connect(statements.watch)  # those of other threads, too
     for line in sys.stdin:
         result, failure, before = None, "", newest_change()
+        statements.have_written = False
         try:
             module, name, positional, named = json.loads(line)
             result = getattr(import_module(module), name)(*positional, **named)
         except Exception:
             failure = traceback.format_exc()
-        newest = newest_change()
+        newest = newest_change() if statements.have_written else before  # the hub itself makes changes, too
         if newest > before and connection.vendor == "postgresql":
             newest = mark()  # who has read a higher number may have missed one that was committed later
         print(json.dumps([result, failure, newest if newest > before else 0], default=str), flush=True)
+
+
+class _Statements:
+    """Notes whether one of them was no read: of a read nobody waits for an effect."""
+
+    have_written = False
+
+    def watch(self, connection: Any, **named: Any) -> None:
+        connection.execute_wrappers.append(self)
+
+    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        self.have_written = self.have_written or sql.split(None, 1)[0].upper() not in _READS
+        return execute(sql, params, many, context)
+
+
+_READS = {"SELECT", "SAVEPOINT", "RELEASE", "BEGIN", "PRAGMA"}
 
 
 if __name__ == "__main__":
