@@ -123,6 +123,20 @@ def test_a_figure_of_the_overview_leads_to_its_calls(hand: Hand) -> None:
     expect(rows(page).filter(has_text="tool_of_")).to_have_count(2)
 
 
+def test_no_row_moves_while_the_chart_above_it_loads(page: Any) -> None:
+    held: list[Any] = []
+    page.route("**/histogram/*", lambda route: held.append(route))
+    page.goto("/admin/invocations/mcptoolinvocation/", wait_until="domcontentloaded")
+    expect(page.locator("#hub-histogram")).to_be_attached()
+    page.wait_for_function("document.readyState === 'complete'")
+    before = rows(page).first.bounding_box()
+    for route in held:
+        route.continue_()
+    expect(page.locator("#hub-histogram .hub-chart")).to_be_visible()
+    assert held
+    assert rows(page).first.bounding_box() == before
+
+
 def test_a_call_is_found_and_read(hand: Hand) -> None:
     page = hand.page
     page.goto("/admin/invocations/mcptoolinvocation/")

@@ -28,7 +28,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
 
-  panel.hidden = false;
+  chart.hidden = panel.hidden = false; // its place is kept, so that no row moves away under a pointer
   const kept = localStorage.getItem(remembered);
   const opens = kept === null ? isWide() : Boolean(kept);
   if (opens) panel.open = true;
