@@ -51,7 +51,10 @@ class LinkKeeper:
         self._is_gone = is_gone
         self._held: set[int] = set()
         """Connections whose only child this process runs, as far as it is aware."""
-        self._waiting: asyncio.Queue[Link] = asyncio.Queue(10_000)
+        self._reported: dict[int, LinkState] = {}
+        """The state of each connection as last reported."""
+        self._waiting: asyncio.Queue[tuple[Link, bool]] = asyncio.Queue(10_000)
+        """Steps, and whether each gives back the right to run the only child."""
         self._task: asyncio.Task[None] | None = None
 
     def report(self, link: Link) -> None:
@@ -59,10 +62,14 @@ class LinkKeeper:
         if self._task is None:
             self._task = asyncio.create_task(self._write_on(), name="mcphub-upstream-links")
         link.is_dirty = False
-        if link.status in (LinkState.ERROR, LinkState.DISCONNECTED):
+        before = self._reported.get(link.connection_id, LinkState.DISCONNECTED)
+        self._reported[link.connection_id] = link.status
+        # Figures of one that is away may be reported just after the right was taken, and before it connects.
+        is_end = link.status in (LinkState.ERROR, LinkState.DISCONNECTED) and link.status is not before
+        if is_end:
             self._held.discard(link.connection_id)
         try:
-            self._waiting.put_nowait(dataclasses.replace(link))
+            self._waiting.put_nowait((dataclasses.replace(link), is_end))
         except asyncio.QueueFull:
             logger.warning("A step of a connection is not written down: the database is too slow")
 
@@ -108,9 +115,9 @@ class LinkKeeper:
 
     async def _write_on(self) -> None:
         while True:
-            link = await self._waiting.get()
+            link, is_end = await self._waiting.get()
             try:
-                await database_sync_to_async(_write)(self._process_id, link, self._redacted)
+                await database_sync_to_async(_write)(self._process_id, link, self._redacted, is_end=is_end)
             except Exception as error:
                 logger.warning("A step of a connection cannot be written down: %s", error)
             finally:
@@ -163,10 +170,10 @@ def _held(process_id: str) -> set[int]:
     return set(rows.values_list("connection_id", flat=True))
 
 
-def _write(process_id: str, link: Link, redacted: Callable[[str], str]) -> None:
+def _write(process_id: str, link: Link, redacted: Callable[[str], str], *, is_end: bool) -> None:
     figures = {name: getattr(link, name) for name in _FIGURES}
     figures["status"] = link.status.value
-    if link.status in (LinkState.ERROR, LinkState.DISCONNECTED):
+    if is_end:
         figures["holds_lease"] = False
     for name in ("error_message", "stderr", "server"):
         figures[name] = storable(redacted(figures[name]))

@@ -1,0 +1,55 @@
+"""The right to run the only child of a connection: given back by an end of the connection, and by nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.factories import McpConnectionFactory
+from tools_catalog.discovery.links import LinkKeeper
+from tools_catalog.models import McpConnectionLink
+from tools_catalog.upstream.link import Link, LinkState
+
+pytestmark = pytest.mark.usefixtures("transactional_db")
+
+
+def held() -> list[str]:
+    return list(McpConnectionLink.objects.filter(holds_lease=True).values_list("process_id", flat=True))
+
+
+@pytest.mark.parametrize("before", [[], [LinkState.DISCONNECTED], [LinkState.CONNECTED, LinkState.DISCONNECTED]])
+def test_figures_that_are_reported_before_the_child_starts_leave_the_right(before: list[LinkState]) -> None:
+    async def taken() -> None:
+        keeper = LinkKeeper("here", str)
+        link = Link(connection)
+        for status in before:
+            link.status = status
+            keeper.report(link)
+        assert await keeper.lease(connection)
+        link.failures, link.is_dirty = 1, True
+        keeper.flush([link])  # by the housekeeping, while the child of a killed process is removed
+        await keeper._waiting.join()
+        assert await keeper.holder(connection) == "here"
+        assert await keeper.lost() == set()
+
+    connection = McpConnectionFactory().pk
+    asyncio.run(taken())
+    assert held() == ["here"]
+
+
+@pytest.mark.parametrize("end", [LinkState.ERROR, LinkState.DISCONNECTED])
+def test_the_end_of_a_connection_gives_the_right_back(end: LinkState) -> None:
+    async def ended() -> None:
+        keeper = LinkKeeper("here", str)
+        link = Link(connection)
+        assert await keeper.lease(connection)
+        for status in (LinkState.CONNECTING, LinkState.CONNECTED, end):
+            link.status = status
+            keeper.report(link)
+        await keeper._waiting.join()
+        assert await LinkKeeper("there", str).lease(connection)
+
+    connection = McpConnectionFactory().pk
+    asyncio.run(ended())
+    assert held() == ["there"]
