@@ -16,7 +16,7 @@ import yaml
 from deploy.release import hashes
 
 TOOLS = hashes.HOME / "deploy" / "release" / "build-constraints.txt"
-"""What builds, with digests: another version of setuptools may write other bytes."""
+"""The packages that build, with digests: another version of setuptools may write other bytes."""
 
 
 def checkout(commit: str, to: Path) -> Path:

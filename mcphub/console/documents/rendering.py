@@ -63,6 +63,10 @@ def _inline(document: HubDocument, tokens: list[Token], page_of: PageOf) -> Iter
             name = shelf.resolved(document.name, str(token.attrGet("src") or ""))
             token.attrSet("src", page_of(name) if name.startswith(f"{PICTURES}/") else "")
             token.attrSet("loading", "lazy")
+            if (file := shelf.picture(name.removeprefix(f"{PICTURES}/"))) is not None:
+                # Its place is kept before it is loaded, or a link to a heading leads elsewhere.
+                for side, pixels in zip(("width", "height"), shelf.size_of(file), strict=True):
+                    token.attrSet(side, str(pixels))
         yield token
 
 

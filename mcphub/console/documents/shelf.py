@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -76,6 +77,13 @@ def chapter(place: str) -> tuple[HubDocument, DocumentHeading | None] | None:
 def picture(name: str) -> Path | None:
     """Return the file of a picture, such as `calls.png`."""
     return _pictures().get(name)
+
+
+def size_of(file: Path) -> tuple[int, int]:
+    """Return width and height of a PNG in pixels (PNG specification, 11.2.2)."""
+    with file.open("rb") as opened:
+        width, height = struct.unpack(">II", opened.read(24)[16:])
+    return width, height
 
 
 @lru_cache(maxsize=1)

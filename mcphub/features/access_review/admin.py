@@ -74,7 +74,7 @@ class AccessReviewForm(_Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "reviewers" in self.fields:
-            self.fields["reviewers"].queryset = _possible_reviewers()  # type: ignore[attr-defined]
+            self.fields["reviewers"].queryset = _possible_reviewers()  # type: ignore[attr-defined]  # a field of choices
 
     def clean_reviewers(self) -> Any:
         chosen = self.cleaned_data["reviewers"]

@@ -157,7 +157,7 @@ def _from_person(row: ReviewedGrant, reason: str, user: Any) -> None:
         return  # nothing is left of it
     if user is not None and not people.is_within(user, person):
         raise NotDecided(_t("This person has rights that you lack. Let a superuser decide."))
-    person.change_reason = reason  # type: ignore[attr-defined]
+    person.change_reason = reason  # type: ignore[attr-defined]  # the history reads it
     if row.kind == ReviewedGrant.Kind.MEMBERSHIP:
         groups = list(Group.objects.filter(pk=row.subject, user=person))
         person.groups.remove(*groups)

@@ -54,7 +54,7 @@ class EventSubscriber:
 
     @property
     def lasts(self) -> bool:
-        """Whether the hub can find out, at any time, that the credential is over."""
+        """Return True where the hub can find out, at any time, that the credential is over."""
         return self.caller.key_id is not None or bool(_CLIENT.search(self.caller.allowed_client or ""))
 
     def stored(self) -> dict[str, str | int | list[str] | None]:

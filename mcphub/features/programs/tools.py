@@ -79,7 +79,7 @@ async def tool_types(
     search: Annotated[
         str, Field(description="Only tools that these words find, the best first.", max_length=2000)
     ] = "",
-    names: Annotated[list[str], Field(description="Only tools of these names.", max_length=100)] = [],  # noqa: B006
+    names: Annotated[list[str], Field(description="Only tools of these names.", max_length=100)] = [],  # noqa: B006 - the schema shows it, and nobody changes it
     start: Annotated[int, Field(description="The first tool to show, as the last answer named it.", ge=0)] = 0,
 ) -> str:
     """Return TypeScript declarations of the tools that code of run_code can call."""

@@ -27,7 +27,7 @@ _LINE_END = "\n"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What a verified statement says."""
+    """The facts of a verified statement."""
 
     files: Mapping[str, str]
     """Name -> SHA-256 in hexadecimal."""

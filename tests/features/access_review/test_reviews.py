@@ -65,7 +65,7 @@ def rita() -> User:
 
 @pytest.fixture
 def anna(payers: Group) -> User:
-    """Who pays, and has called within 90 days."""
+    """The person who pays, with a call within 90 days."""
     pay = McpToolDefinitionFactory(name="pay.refund")
     pay.groups.add(payers)
     McpToolDefinitionFactory(name="echo")

@@ -127,7 +127,7 @@ def test_no_attempt_gets_out(attempt: str, file: Path, listener: socket.socket) 
 
 
 def _held(found: ProgramRun) -> bool:
-    """Whether the program neither succeeded nor broke what is around it."""
+    """True where the program neither succeeded nor broke its surroundings."""
     if found.failure is not None:
         return bool(found.code) and found.code != "program_broken" and "hoard" not in found.failure.sentence
     return found.output.value != '"escaped"'

@@ -1,4 +1,4 @@
-"""What a program's process may say: anything else is rejected."""
+"""The messages that a program's process may send: all others are rejected."""
 
 from __future__ import annotations
 

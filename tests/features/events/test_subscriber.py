@@ -1,4 +1,4 @@
-"""Who a subscription is delivered for: looked up anew each time, by the credential that made it."""
+"""The caller of a subscription: looked up anew at each delivery, by the credential that made it."""
 
 from __future__ import annotations
 

@@ -81,6 +81,14 @@ def test_markup_in_a_text_stays_text():
     assert "passwd" not in html
 
 
+def test_pictures_keep_their_place_before_they_are_loaded(log_in):
+    page = log_in("Viewer").get(reverse("docs-page", args=["operate/console"])).content.decode()
+    pictures = re.findall(r"<img [^>]*>", page.partition("<article")[2])
+    assert pictures
+    for each in pictures:
+        assert re.search(r'width="[1-9]\d{2,}" height="[1-9]\d{2,}"', each), each
+
+
 @pytest.mark.parametrize("name", ["start/nothing", "../pyproject", "start/../secure/quotas", "pictures/calls", "x"])
 def test_what_is_not_on_the_shelf_is_not_found(log_in, name):
     assert log_in("superuser").get(f"/admin/docs/{name}/").status_code == 404

@@ -32,7 +32,7 @@ started, signalled or looked into, no limit raised."""
 
 
 def give_up_all() -> None:
-    """Give up all files, sockets and processes for good. What is open stays open. Needs `no_new_privs`.
+    """Renounce all files, sockets and processes for good. What is open stays open. Needs `no_new_privs`.
 
     Raises OSError where the kernel cannot enforce it.
     """
