@@ -51,7 +51,7 @@ _DECISIONS = {
 
 
 def _possible_reviewers() -> QuerySet[User]:
-    """Return who may decide: people with the permission, in a workspace its auditors and operators."""
+    """Return the people who may decide: those with the permission, in a workspace its auditors and operators."""
     scope = current()
     if scope is None:
         able: QuerySet[User] = User.objects.with_perm(
@@ -73,6 +73,8 @@ class AccessReviewForm(_Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if "workspace" in self.fields:
+            self.fields["workspace"].help_text = _("Reviews this workspace's people and keys. Leave blank for all.")
         if "reviewers" in self.fields:
             self.fields["reviewers"].queryset = _possible_reviewers()  # type: ignore[attr-defined]  # a field of choices
 
