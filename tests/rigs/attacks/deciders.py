@@ -10,6 +10,7 @@ import httpx2
 
 import sessions_app
 from tests import operations
+from tests.rigs.attacks import rows
 from tests.rigs.attacks.target import Attack, Target, need
 from tests.servers import until
 from tests.upstreams.conftest import PEERS
@@ -191,11 +192,47 @@ def writable_hub(target: Target) -> str:
     return f"{len(taken)} of {len(taken)} paths were refused"
 
 
+def others_rights(target: Target) -> str:
+    """An editor of tools writes a view that reads a reserved tool as whoever tries its own, and sends that outside."""
+    uri = "ui://harmless/page.html"
+    outside = {"ui": {"csp": {"connectDomains": ["https://evil.example", "https://10.0.0.1"]}}}
+    view = {"uri": uri, "name": "harmless", "mime_type": "text/html;profile=mcp-app", "backend": "text"}
+    tool = {**_TOOL, "configuration": {"url": "https://api.example.org/x"}}
+    read = {**tool, "name": "fin_report", "read_only": True, "destructive": False}
+    target.hub.operate(rows.reserve_tool, group="Finance", **read)
+    with (
+        logged_in(target, "view-reader", "Operator", "Finance") as reader,
+        target.rest(target.key("view-writer", "catalog:write")) as writer,
+    ):
+        held = writer.post("/api/resources/", json={**view, "content": "<p>", "meta": outside})
+        assert held.status_code in (201, 202), held.text
+        shown = writer.post(
+            "/api/tool-definitions/", json={**tool, "name": "harmless", "meta": {"ui": {"resourceUri": uri}}}
+        )
+        assert shown.status_code == 201, shown.text
+        target.hub.settle()
+        [number] = target.hub.operate(operations.values, "tools_catalog.McpToolDefinition", "pk", name="harmless")
+        address = f"/admin/tools_catalog/mcptooldefinition/{number}/view/"
+        page = reader.get(address, headers={"sec-fetch-dest": "iframe"})
+        need(
+            "evil.example" not in page.headers["content-security-policy"], "one person let a view send results outside"
+        )
+        tries = {}
+        for name in ("harmless", "fin_report", "recent_invocations"):
+            asked = {"method": "tools/call", "params": {"name": name, "arguments": {}}}
+            tries[name] = reader.post(f"{address}asked/", json=asked).json()
+    need("may call no tool" not in str(tries.pop("harmless")), "the view's own tool was refused: nothing was tried")
+    got = {name: answer for name, answer in tries.items() if "may call no tool" not in str(answer)}
+    need(not got, f"the view read more than its own: {str(got)[:300]}")
+    return f"{len(tries)} tools of others were refused, and the page's policy names no host outside"
+
+
 ATTACKS = [
     Attack("14a", "one person proposes by a key's key and confirms", two_by_keys),
     Attack("14b", "one person calls by a service's key and approves", own_approval),
     Attack("15", "a directory's key gives its own group a role", role_by_directory),
     Attack("1c", "an upstream manager lets a child write the hub", writable_hub),
     Attack("16", "one person makes others' secrets readable", secrecy_alone),
+    Attack("18", "a view reads with the rights of who looks at it", others_rights),
     Attack("Me", "one person changes the program behind a covered tool, or a guardrail's judge", behind_a_connection),
 ]

@@ -8,13 +8,15 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from statistics import median
 
 import httpx2
 
 from tests import operations
+from tests.rigs.attacks import rows
 from tests.rigs.attacks.target import CALLS, CONNECTIONS, Attack, Target, need
 from tests.servers import until
 from tests.wire.speech import Speaker
@@ -27,6 +29,11 @@ SLOW_SECONDS = 2.0
 """The longest wait of a bystander beside a flood on a loaded machine."""
 PING_SECONDS, PING_GOAL_SECONDS = 1.0, 0.1
 """The longest delay of another key's ping by one body, on a loaded machine and on a quiet one."""
+ENDINGS = 3
+"""Keys and people that end beside loaded workers."""
+_TRIES = 6
+_PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
+_USER = "urn:ietf:params:scim:schemas:core:2.0:User"
 ELSEWHERE = "127.0.0.2"
 """Another address of this machine, for who is no part of the flood."""
 
@@ -169,6 +176,89 @@ def revoked_key(target: Target) -> str:
     return f"two streams and a call ended within {took * 1000:.0f} ms of the commit, the call as cancelled"
 
 
+def beside_loaded_workers(target: Target) -> str:
+    """Keys that are revoked, and people whom a directory disables, while three other keys keep all workers at work."""
+    stop = threading.Event()
+    greedy = [target.key(f"loads{number}") for number in range(3)]
+    load = [threading.Thread(target=_loads, args=(target, key, stop), daemon=True) for key in greedy for _ in range(4)]
+    for thread in load:
+        thread.start()
+    late: dict[str, list[float]] = {}
+    scim = {"content-type": "application/scim+json"}
+    off = {"schemas": [_PATCH], "Operations": [{"op": "replace", "path": "active", "value": False}]}
+    try:
+        with (
+            target.rest(target.key("offboards", "people:write")) as directory,
+            target.rest(target.key("revokes", "keys:write")) as keys,
+        ):
+            for number in range(ENDINGS):
+                name = f"leaves{number}"
+                made = directory.post("/scim/v2/Users", json={"schemas": [_USER], "userName": name}, headers=scim)
+                assert made.status_code == 201, made.text
+                own, other = (target.hub.operate(rows.own_key, each, name) for each in (name, f"{name}-other"))
+                [prefix] = target.hub.operate(operations.values, "sessions_app.ApiKey", "prefix", name=f"{name}-other")
+                path, key = f"/scim/v2/Users/{made.json()['id']}", f"/api/keys/{prefix}/revoke/"
+                endings: dict[str, tuple[str, Callable[[], httpx2.Response]]] = {
+                    "revoked": (other, lambda key=key: keys.post(key)),
+                    "disabled": (own, lambda path=path: directory.patch(path, json=off, headers=scim)),
+                }
+                for way, (text, end) in endings.items():
+                    late.setdefault(way, []).append(_taken_after(target, text, end))
+    finally:
+        stop.set()
+        for thread in load:
+            thread.join(30)
+    said = ", ".join(
+        f"{way}: {median(found) * 1000:.0f} ms in the middle, {max(found) * 1000:.0f} at most"
+        for way, found in late.items()
+    )
+    need(max(map(max, late.values())) < SLOW_SECONDS, f"a request that began later than the answer was served: {said}")
+    return f"the last request served began after the end was answered by ({ENDINGS} of each) {said}"
+
+
+def _loads(target: Target, key: str, stop: threading.Event) -> None:
+    with Speaker(target.hub.url, key) as speaker:
+        while not stop.is_set():
+            speaker.modern_call("add", {"a": 1, "b": 2})
+
+
+def _taken_after(target: Target, key: str, end: Callable[[], httpx2.Response]) -> float:
+    """End a key by a request; return after how many seconds from its answer the last request began that was served."""
+    served: list[float] = []
+    statuses: Counter[int] = Counter()
+    ready, ended_wrong = threading.Barrier(_TRIES + 1), threading.Event()
+
+    def keep_on() -> None:
+        with Speaker(target.hub.url, key) as speaker:
+            until(lambda: speaker.modern("tools/list").status_code == 200)
+            ready.wait(60)
+            refused = 0
+            while refused < 5 and not ended_wrong.is_set():
+                began = time.monotonic()
+                status = speaker.modern("tools/list").status_code
+                statuses[status] += 1
+                if status == 200:
+                    served.append(began)
+                    refused = 0
+                else:
+                    refused += 1
+
+    # Connections fall to the workers by chance: enough of them that each worker is asked.
+    with ThreadPoolExecutor(_TRIES) as threads:
+        tries = [threads.submit(keep_on) for _ in range(_TRIES)]
+        ready.wait(60)
+        until(lambda: len(served) >= _TRIES)
+        answer = end()
+        answered = time.monotonic()
+        if not answer.is_success:
+            ended_wrong.set()
+        for each in tries:
+            each.result(60)
+    assert answer.is_success, answer.text
+    assert set(statuses) == {200, 401}, statuses
+    return max(0.0, max(served) - answered)
+
+
 @dataclass
 class Pings:
     """How long another key waits for its pings, all the while."""
@@ -285,6 +375,7 @@ ATTACKS = [
     Attack("4c", "one key opens a thousand streams on a session", many_streams),
     Attack("5", "one key holds all places", greedy_key),
     Attack("6", "what is open outlives its key", revoked_key),
+    Attack("6b", "a key goes on while workers are busy, or its person is disabled", beside_loaded_workers),
     Attack("7", "one body holds the event loop", costly_bodies),
     Attack("8", "two hundred guesses at a password", guesses),
 ]

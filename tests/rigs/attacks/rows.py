@@ -13,6 +13,24 @@ def insert_key() -> None:
     ApiKey.objects.bulk_create([stranger])
 
 
+def own_key(name: str, username: str) -> str:
+    """Return the text of a key that belongs to a person."""
+    from django.contrib.auth.models import User
+
+    from sessions_app.models import ApiKey
+
+    return ApiKey.issue(name, scopes=["tools:list", "tools:call"], owner=User.objects.get(username=username))[1]
+
+
+def reserve_tool(name: str, group: str, **fields: Any) -> None:
+    """Make a tool that one new group may call."""
+    from django.contrib.auth.models import Group
+
+    from tools_catalog.models import McpToolDefinition
+
+    McpToolDefinition.objects.create(name=name, **fields).groups.add(Group.objects.create(name=group))
+
+
 def keep_secret(name: str, value: str, origins: str, users: str) -> None:
     from tools_catalog.models import Secret
 
