@@ -28,9 +28,9 @@ from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono
 from sessions_app.protocol.json import Json
 from tools_catalog.admin.switch import SwitchActions
+from tools_catalog.detectors.scanning import GROUPS
 from tools_catalog.filters import GUARDRAIL_FILTERS
 from tools_catalog.guardrails import functions, trying
-from tools_catalog.guardrails.scanning import GROUPS
 from tools_catalog.models import HttpService, McpGuardrail
 
 _CHANGED = moment("updated_at", _("changed"))

@@ -25,6 +25,7 @@ from tools_catalog.backends.threads import ToolThreads
 from tools_catalog.call.base import NOTHING
 from tools_catalog.call.noted import Noted
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.detectors.scanning import Scan, Scanner
 from tools_catalog.guardrails.guardrail import (
     ARGUMENTS,
     MASK,
@@ -39,7 +40,6 @@ from tools_catalog.guardrails.guardrail import (
     GuardrailFinding,
     shown,
 )
-from tools_catalog.guardrails.scanning import Scan, Scanner
 
 MAX_SAID = 4000
 """Characters of the record."""

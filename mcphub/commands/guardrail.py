@@ -84,7 +84,7 @@ def _try(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from tools_catalog.guardrails.scanning import GROUPS
+    from tools_catalog.detectors.scanning import GROUPS
 
     if options.json:
         return _print({"groups": {group: list(kinds) for group, kinds in GROUPS.items()}}, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sessions_app.protocol.json import Json
-from tools_catalog.guardrails import scanning
+from tools_catalog.detectors import scanning
 from tools_catalog.guardrails.guardrail import ACTIONS, CHECKS, CLOSED, DETECTORS, DIRECTIONS, FUNCTION, OPEN, SERVICE
 from tools_catalog.policy.scope import APPLIES_TO
 

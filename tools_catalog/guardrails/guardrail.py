@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog.call.base import NOTHING, Absent
-from tools_catalog.guardrails.scanning import Scanner
+from tools_catalog.detectors.scanning import Scanner
 from tools_catalog.policy.scope import RuledTool, concerns
 
 Direction = Literal["arguments", "result"]

@@ -14,7 +14,9 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import readable_rows
 from tools_catalog.backends.http.configuration import Service
-from tools_catalog.guardrails import functions, scanning
+from tools_catalog.detectors import scanning
+from tools_catalog.detectors.scanning import Scanner
+from tools_catalog.guardrails import functions
 from tools_catalog.guardrails.guardrail import (
     ACTIONS,
     CHECKS,
@@ -25,7 +27,6 @@ from tools_catalog.guardrails.guardrail import (
     Guardrail,
     OwnCheck,
 )
-from tools_catalog.guardrails.scanning import Scanner
 from tools_catalog.guardrails.services import ServiceCheck, configuration_of
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel

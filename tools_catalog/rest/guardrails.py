@@ -15,9 +15,9 @@ from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import AskedSerializer, ReasonedSerializer, StrictInteger, permissions
 from sessions_app.protocol.json import Json
+from tools_catalog.detectors.scanning import GROUPS, KINDS
 from tools_catalog.filters import GUARDRAIL_FILTERS
 from tools_catalog.guardrails import trying
-from tools_catalog.guardrails.scanning import GROUPS, KINDS
 from tools_catalog.models import McpGuardrail
 from tools_catalog.rest.removable import RemovableViewSet, described
 
