@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 5
 """News of a decision comes over the change bus; so often it is looked for without."""
-_SHOWN_SECONDS = 5.0
-"""So long stages look at arguments that people are shown."""
 _SIGN_SECONDS = 10
 """Seconds between two signs of life to the client of a held call."""
 
@@ -319,8 +317,7 @@ class Approvals:
 
     def _shown(self, call: Call, arguments: Json) -> Json:
         """Return arguments as approvers see them."""
-        configuration = call.exchange.configuration
-        return self._calls.stages.shown(call.tool, configuration, arguments, _SHOWN_SECONDS)
+        return call.tool.shown(arguments)
 
 
 class _Demand(Stage):

@@ -118,22 +118,19 @@ class ToolGuardrails:
     def of(self, direction: Direction) -> tuple[Guardrail, ...]:
         return self.arguments if direction == ARGUMENTS else self.result
 
+    def shown(self, arguments: Json, seconds: float) -> Json:
+        """Return arguments as a record shows them of a call that is not made, or not yet.
 
-def shown(guardrails: ToolGuardrails | None, arguments: Json, *, seconds: float = DETECTORS_SECONDS) -> Json:
-    """Return arguments as a record shows them of a call that is not made, or not yet.
-
-    Without values that detectors mask or refuse; the original without findings; {} if inspection exceeds `seconds`.
-    """
-    if guardrails is None or not guardrails.arguments:
+        Without values that detectors mask or refuse; the original without findings; {} if inspection exceeds `seconds`.
+        """
+        until = time.monotonic() + seconds
+        for each in self.arguments:
+            if each.action != INSPECT and each.scanner is not None and not each.watching:
+                try:
+                    arguments = each.scanner.scan(arguments, json.canonical(arguments), masks=True, until=until).value
+                except TimeoutError:
+                    return {}
         return arguments
-    until = time.monotonic() + seconds
-    for each in guardrails.arguments:
-        if each.action != INSPECT and each.scanner is not None and not each.watching:
-            try:
-                arguments = each.scanner.scan(arguments, json.canonical(arguments), masks=True, until=until).value
-            except TimeoutError:
-                return {}
-    return arguments
 
 
 class Guardrails:
@@ -143,14 +140,12 @@ class Guardrails:
         self.guardrails = tuple(sorted(guardrails, key=lambda each: (each.position, each.name)))
         self._of_connection: dict[str | None, ToolGuardrails | None] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self.guardrails)
+
     @property
     def names_toolsets(self) -> bool:
         return any(each.applies_to == "toolset" for each in self.guardrails)
-
-    def assign(self, tools: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> None:
-        """Set on each tool those that concern it, before anybody calls it."""
-        for tool in tools:
-            object.__setattr__(tool, "guardrails", self.of_any([tool], toolsets))
 
     def of_any(self, views: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> ToolGuardrails | None:
         """Return those that concern one of these views of a tool; None where none does."""
@@ -165,8 +160,6 @@ class Guardrails:
 
     def of_read(self, connection: str | None) -> ToolGuardrails | None:
         """Return those for reads: of all tools, and of the source connection."""
-        if not self.guardrails:
-            return None
         if connection not in self._of_connection:
             self._of_connection[connection] = _of(
                 [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -25,9 +25,11 @@ from tools_catalog.guardrails.guardrail import (
     DIRECTIONS,
     OPEN,
     Guardrail,
+    Guardrails,
     OwnCheck,
 )
 from tools_catalog.guardrails.services import ServiceCheck, configuration_of
+from tools_catalog.kinds.registry import kind_of
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.scoped import NAMED, ScopedModel
@@ -284,6 +286,9 @@ class McpGuardrail(ScopedModel, LoadableModel):
         return {}
 
 
-def read_guardrails(services: Mapping[str, Service]) -> list[Guardrail]:
-    """Return those that are switched on, the watching ones too."""
-    return [row.compiled(services) for row in readable_rows(McpGuardrail.objects.filter(enabled=True))]
+def read() -> Guardrails:
+    """Read those that are switched on, the watching ones too."""
+    rows = readable_rows(McpGuardrail.objects.filter(enabled=True))
+    has_services = any(row.checked_by == row.Check.SERVICE for row in rows)
+    services = cast("Mapping[str, Service]", kind_of("http").read()) if has_services else {}
+    return Guardrails(row.compiled(services) for row in rows)
