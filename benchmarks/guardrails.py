@@ -11,7 +11,7 @@ from sessions_app.protocol import json
 from tools_catalog.detectors.scanning import GROUPS, named, scanner_of
 
 _GUARDRAIL = """
-from tools_catalog.models import McpGuardrail
+from mcphub.features.guardrails.models import McpGuardrail
 McpGuardrail.objects.create(
     name="bench", applies_to="tool", target="TARGET", detectors="secrets personal hidden injection", action="mask"
 )

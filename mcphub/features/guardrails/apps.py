@@ -11,16 +11,16 @@ class GuardrailsConfig(FeatureConfig):
     label = "guardrails"
     verbose_name = _("Guardrails")
     parts = (
-        CallChecks("guardrails", "tools_catalog.models.guardrails:read"),
-        CallStage("invocations.call.guarding:Guarding"),
+        CallChecks("guardrails", "mcphub.features.guardrails.models:read"),
+        CallStage("mcphub.features.guardrails.stage:Guarding"),
         HubCommand(
             "guardrail",
             "list, show and switch guardrails, check those in a file, or try detectors on a text",
-            "mcphub.commands.guardrail",
+            "mcphub.features.guardrails.command",
         ),
         RestResource(
             "guardrails",
-            "tools_catalog.rest.guardrails:GuardrailViewSet",
+            "mcphub.features.guardrails.rest:GuardrailViewSet",
             _("Guardrails, which inspect arguments and results."),
         ),
         ConsolePage(
@@ -39,13 +39,11 @@ class GuardrailsConfig(FeatureConfig):
     )
 
     def ready(self) -> None:
-        from mcphub.features.guardrails import reach
+        from mcphub.features.guardrails import bundle, functions, reach
         from mcphub.features.guardrails.rules import RULES
         from sessions_app.kit.triggers import install_after_migrate
-        from tools_catalog.bundles import guardrails
-        from tools_catalog.guardrails import functions
 
         reach.connect()
-        guardrails.connect()
+        bundle.connect()
         functions.discover()
         install_after_migrate(self, RULES)

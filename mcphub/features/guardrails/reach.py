@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tools_catalog.guardrails.guardrail import OPEN
+from mcphub.features.guardrails.guardrail import OPEN
+from mcphub.features.guardrails.models import McpGuardrail
 from tools_catalog.models import HttpService
-from tools_catalog.models.guardrails import McpGuardrail
 from tools_catalog.models.reach import MISLED, READERS, Policed, by_scope, is_elsewhere, where
 from tools_catalog.models.renaming import SCOPED
 

@@ -11,14 +11,15 @@ from django.db import IntegrityError
 
 from invocations.policy import recorded
 from mcphub.cli import main
+from mcphub.features.guardrails.functions import GuardrailDefinitionError, guardrail
+from mcphub.features.guardrails.guardrail import Guardrail, GuardrailFinding, Guardrails
+from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.history.models import WaitingChange
 from sessions_app.models import AuditEvent
 from tests.factories import McpToolInvocationFactory
 from tests.rest import by_key, by_person, error_of
 from tools_catalog.bundles import bundle
-from tools_catalog.guardrails.functions import GuardrailDefinitionError, guardrail
-from tools_catalog.guardrails.guardrail import Guardrail, GuardrailFinding, Guardrails
-from tools_catalog.models import HttpService, McpGuardrail
+from tools_catalog.models import HttpService
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/guardrails/"

@@ -12,12 +12,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.kit.fields import readable_rows
-from tools_catalog.backends.http.configuration import Service
-from tools_catalog.detectors import scanning
-from tools_catalog.detectors.scanning import Scanner
-from tools_catalog.guardrails import functions
-from tools_catalog.guardrails.guardrail import (
+from mcphub.features.guardrails import functions
+from mcphub.features.guardrails.guardrail import (
     ACTIONS,
     CHECKS,
     CLOSED,
@@ -28,7 +24,11 @@ from tools_catalog.guardrails.guardrail import (
     Guardrails,
     OwnCheck,
 )
-from tools_catalog.guardrails.services import ServiceCheck, configuration_of
+from mcphub.features.guardrails.services import ServiceCheck, configuration_of
+from sessions_app.kit.fields import readable_rows
+from tools_catalog.backends.http.configuration import Service
+from tools_catalog.detectors import scanning
+from tools_catalog.detectors.scanning import Scanner
 from tools_catalog.kinds.registry import kind_of
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel
@@ -158,6 +158,7 @@ class McpGuardrail(ScopedModel, LoadableModel):
     objects = Switchable.as_manager()
 
     class Meta:
+        app_label = "tools_catalog"
         verbose_name = _("guardrail")
         verbose_name_plural = _("guardrails")
         ordering = ["position", "name"]

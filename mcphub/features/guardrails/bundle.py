@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mcphub.features.guardrails.models import McpGuardrail
 from tools_catalog.bundles import bundle, entries
 from tools_catalog.bundles.entries import Kind, Report, check_members, load_each
 from tools_catalog.call.base import Json
-from tools_catalog.models import McpGuardrail
 from tools_catalog.models.loadable import LoadableModel
 
 KIND = "guardrails"

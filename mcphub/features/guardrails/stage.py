@@ -18,15 +18,7 @@ from invocations.configuration import Configuration
 from invocations.ledger.rows import Recorded
 from invocations.stages import Place, Proceed, Refuse, ResultStage, Stage, StageAnswer
 from invocations.subject import PROMPTS_GET, RESOURCES_READ, RowSubject
-from sessions_app.protocol import json
-from sessions_app.protocol.errors import Cancelled, GuardrailFailed, GuardrailRefused, HubError, ServerBusy
-from sessions_app.protocol.json import Json
-from tools_catalog.backends.threads import ToolThreads
-from tools_catalog.call.base import NOTHING
-from tools_catalog.call.noted import Noted
-from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.detectors.scanning import Scan, Scanner
-from tools_catalog.guardrails.guardrail import (
+from mcphub.features.guardrails.guardrail import (
     ARGUMENTS,
     MASK,
     REFUSE,
@@ -41,6 +33,14 @@ from tools_catalog.guardrails.guardrail import (
     Guardrails,
     ToolGuardrails,
 )
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import Cancelled, GuardrailFailed, GuardrailRefused, HubError, ServerBusy
+from sessions_app.protocol.json import Json
+from tools_catalog.backends.threads import ToolThreads
+from tools_catalog.call.base import NOTHING
+from tools_catalog.call.noted import Noted
+from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.detectors.scanning import Scan, Scanner
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

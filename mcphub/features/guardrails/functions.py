@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
+from mcphub.features.guardrails.guardrail import CheckFailed, GuardedCall, GuardrailFinding
 from sessions_app.protocol.errors import ServerBusy
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.threads import ToolThreads
-from tools_catalog.guardrails.guardrail import CheckFailed, GuardedCall, GuardrailFinding
 
 logger = logging.getLogger(__name__)
 
