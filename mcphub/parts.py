@@ -270,3 +270,16 @@ class DirectoryPeople:
     """A function that returns the person created by a directory under an ID, or None: `found(external_id)`."""
 
     found: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsInForce:
+    """Rows by which operators protect calls. A hub without the feature does not enforce them, and reports it at its
+    start, in `mcphub doctor` and on each page of the console.
+    """
+
+    table: str
+    condition: str
+    """In SQL for SQLite and PostgreSQL."""
+    words: _StrOrPromise
+    """A sentence with their number as `%(count)d`."""

@@ -1,7 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.stages import CallStage
-from mcphub.parts import ConsolePage, HubCommand, RestResource
+from mcphub.parts import ConsolePage, HubCommand, RestResource, RowsInForce
 from sessions_app.kit.features import FeatureConfig
 from tools_catalog.catalog.additions import CallChecks
 
@@ -10,6 +10,7 @@ class GuardrailsConfig(FeatureConfig):
     name = "mcphub.features.guardrails"
     label = "guardrails"
     verbose_name = _("Guardrails")
+    embeds = True
     parts = (
         CallChecks("guardrails", "mcphub.features.guardrails.models:read"),
         CallStage("mcphub.features.guardrails.stage:Guarding"),
@@ -35,6 +36,11 @@ class GuardrailsConfig(FeatureConfig):
                 "flags, masks or refuses them."
             ),
             docs="secure/guardrails",
+        ),
+        RowsInForce(
+            "tools_catalog_mcpguardrail",
+            "enabled AND NOT watching",
+            _("The feature guardrails is off. Enabled guardrails that inspect no calls: %(count)d."),
         ),
     )
 

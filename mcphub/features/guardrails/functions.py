@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import sys
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
@@ -106,3 +107,4 @@ def threads() -> ToolThreads:
 
 
 _threads: ToolThreads | None = None
+sys.modules.setdefault("tools_catalog.guardrails.functions", sys.modules[__name__])  # its name in 1.0.0
