@@ -52,6 +52,14 @@ class RestResource:
 
 
 @dataclass(frozen=True, slots=True)
+class RestExamples:
+    """Examples for the OpenAPI document: `module:attribute`s of bodies by component, as clients send and get them."""
+
+    requests: str
+    components: str
+
+
+@dataclass(frozen=True, slots=True)
 class RestAction:
     """One address below `/api/` that is no list of rows: a regular expression, and the actions by HTTP method."""
 

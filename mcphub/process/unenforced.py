@@ -17,11 +17,12 @@ def sentences() -> list[str]:
     if not found:
         return []
     tables = set(connection.introspection.table_names())
-    counted = [(part, _count(part)) for part in found if part.table in tables]
-    return [str(part.words) % {"count": count} for part, count in counted if count]
+    counted = [(part, count(part)) for part in found if part.table in tables]
+    return [str(part.words) % {"count": number} for part, number in counted if number]
 
 
-def _count(part: RowsInForce) -> int:
+def count(part: RowsInForce) -> int:
+    """Return how many rows are in force."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT COUNT(*) FROM {part.table} WHERE {part.condition}")  # noqa: S608 - declared in our code
         return int(cursor.fetchone()[0])

@@ -13,7 +13,8 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from mcphub import feature_list
-from mcphub.parts import HubCommand
+from mcphub.parts import HubCommand, RowsInForce
+from mcphub.process import unenforced
 from tests import forking, template
 
 TOOLBOX = Path(__file__).parent.parent / "toolbox" / "bundle.json"
@@ -50,6 +51,11 @@ IN_FORCE: dict[str, Any] = {
     "updated_at": "2026-01-01",
 }
 """A guardrail, as the table has it where no module of the feature is imported."""
+
+
+IN_FORCE_OF_FEATURES = [
+    part for config in feature_list.known().values() for part in config.parts if isinstance(part, RowsInForce)
+]
 
 
 def run(folder: Path, words: str) -> dict[str, Any]:
@@ -108,6 +114,12 @@ def test_each_feature_may_be_left_out(name: str, tmp_path: Path) -> None:
     off = [name, *needing]
     found = run(tmp_path, " ".join(f"-{each}" for each in off))
     check(found, [each for each in feature_list.known() if each not in off])
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("part", IN_FORCE_OF_FEATURES, ids=lambda part: part.table)
+def test_policies_of_a_feature_are_counted_without_its_modules(part: RowsInForce) -> None:
+    assert unenforced.count(part) == 0
 
 
 def test_no_word_chooses_all_features() -> None:

@@ -1,7 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.stages import CallStage
-from mcphub.parts import ConsolePage, HubCommand, RestResource, RowsInForce
+from mcphub.parts import ConsolePage, HubCommand, RestExamples, RestResource, RowsInForce
 from sessions_app.kit.features import FeatureConfig
 from tools_catalog.catalog.additions import CallChecks
 
@@ -24,6 +24,7 @@ class GuardrailsConfig(FeatureConfig):
             "mcphub.features.guardrails.rest:GuardrailViewSet",
             _("Guardrails, which inspect arguments and results."),
         ),
+        RestExamples("mcphub.features.guardrails.examples:REQUESTS", "mcphub.features.guardrails.examples:COMPONENTS"),
         ConsolePage(
             "rules",
             _("Guardrails"),

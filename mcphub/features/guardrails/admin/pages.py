@@ -19,8 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from invocations.policy import recorded
-from mcphub.features.guardrails import functions, trying
+from mcphub.features.guardrails import functions, recorded, trying
 from mcphub.features.guardrails.filters import GUARDRAIL_FILTERS
 from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.history import guarding
@@ -113,7 +112,7 @@ class McpGuardrailAdmin(CheckedForm, SwitchActions, RecordedAdmin):
         return _t("acted in %(count)d") % {"count": _acted.get({}).get(row.name, 0)}
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        _acted.set(recorded.guarded())
+        _acted.set(recorded.acted())
         page: HttpResponse = super().changelist_view(request, extra_context)
         return page
 
