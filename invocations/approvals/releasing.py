@@ -154,7 +154,7 @@ class Approvals:
         key = telling.question_key(row)
         try:
             # The question is kept, in the call's row and among the events of its session.
-            arguments = self._shown(call, await _arguments_of(row))
+            arguments = call.tool.shown(await _arguments_of(row))
             given: Elicited = (await context.input.ask({key: telling.form(row, arguments)}))[key]
         except AskFailed:
             return row
@@ -311,13 +311,9 @@ class Approvals:
             tool=call.tool,
             ask=ask,
             arguments=call.arguments,
-            recorded=self._shown(call, recorded),
+            recorded=call.tool.shown(recorded),
             idempotency_key=request.idempotency_key,
         )
-
-    def _shown(self, call: Call, arguments: Json) -> Json:
-        """Return arguments as approvers see them."""
-        return call.tool.shown(arguments)
 
 
 class _Demand(Stage):

@@ -177,8 +177,9 @@ class Execution:
             wrong = None if schema.is_valid(structured) else schema.explain(structured)
         if wrong is None:
             return
-        if structured != result.structured and result.structured is not NOTHING:
-            raise self._stages.of(call.record.tool, call.exchange.configuration).result_stages[-1].unfit()
+        stages = self._stages.of(call.record.tool, call.exchange.configuration).result_stages
+        if stages and structured != result.structured and result.structured is not NOTHING:
+            raise stages[-1].unfit()
         raise ResultInvalid(f"The tool's result breaks its output schema: {wrong.sentence}")
 
     @staticmethod
