@@ -201,7 +201,7 @@ search-quality: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python -m benchmarks.searching
 
 guardrail-quality: $(VENV)/.installed-dev
-	@PYTHONPATH=. $(BIN)/python -m tests.tools_catalog.guardrails.quality $(ARGS)
+	@PYTHONPATH=. $(BIN)/python -m tests.tools_catalog.detectors.quality $(ARGS)
 
 pictures: $(VENV)/.installed-dev
 	@PYTHONPATH=. $(BIN)/python -m tests.browser.pictures $(ARGS)

@@ -8,10 +8,10 @@ from benchmarks.calls import READ_ONLY, Place
 from benchmarks.measuring import Bench
 from benchmarks.servers import hub
 from sessions_app.protocol import json
-from tools_catalog.guardrails.scanning import GROUPS, named, scanner_of
+from tools_catalog.detectors.scanning import GROUPS, named, scanner_of
 
 _GUARDRAIL = """
-from tools_catalog.models import McpGuardrail
+from mcphub.features.guardrails.models import McpGuardrail
 McpGuardrail.objects.create(
     name="bench", applies_to="tool", target="TARGET", detectors="secrets personal hidden injection", action="mask"
 )

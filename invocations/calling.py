@@ -22,7 +22,6 @@ from invocations.call.cancelling import recorded_first
 from invocations.call.committing import Commits
 from invocations.call.executing import End, Execution
 from invocations.call.finishing import CallResult, Ended, Finish, Intended, opened
-from invocations.call.guarding import Guarding, GuardingResults
 from invocations.call.judging import Judge
 from invocations.call.policing import Policing
 from invocations.call.refusals import Refusals
@@ -70,28 +69,26 @@ class Calls:
     def __init__(self, ledger: Ledger, process_id: str, configuration: Callable[[], Configuration]) -> None:
         self.ledger = ledger
         self._configuration = configuration
-        self._judge = Judge()
+        self.judge = Judge()
         self.running = RunningCalls()
         self.quotas = RecordQuotas(ledger, configuration)
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.commits = Commits(ledger, self.rows)
-        self.policing = Policing(self._judge)
+        self.policing = Policing(self.judge)
         self.spending = Spending()
-        self.guarding = Guarding(self._judge)
         self.approvals = Approvals(self)
         self.stages = Stages(
             (
-                *(self.policing, self.spending, self.guarding, *self.approvals.stages),
+                *(self.policing, self.spending, *self.approvals.stages),
                 *(loaded(part.stage)(self) for part in declared(CallStage)),
                 StartedSignal(),
             ),
-            (GuardingResults(self.guarding),),
             (QuotaCharges(self.spending), self.approvals.uses, FinishedSignal()),
             [loaded(part.shaper)(self) for part in declared(CallShaper)],
         )
         self.stages.calls = self
-        self.refusals = Refusals(ledger, self.rows, self.stages)
-        self.execution = Execution(self._judge, self.commits, self.stages)
+        self.refusals = Refusals(ledger, self.rows)
+        self.execution = Execution(self.judge, self.commits, self.stages)
         self.finish = Finish(self.commits, self.refusals, self.running, settings.MCPHUB_CALL_TIMEOUT_SECONDS)
         self._records_every_intent: bool = settings.MCPHUB_AUDIT_EVERY_INTENT
 
@@ -104,8 +101,9 @@ class Calls:
         await self.running.stop()
         await self.refusals.stop()
         await self.quotas.stop()
-        self._judge.stop()
-        self.guarding.stop()
+        self.judge.stop()
+        for stage in self.stages.all:
+            stage.stop()
 
     def current(self) -> Configuration:
         """Return the configuration of this moment, for a call that began in another."""
@@ -176,7 +174,7 @@ class Calls:
             if not tool.arguments.is_valid(arguments):
                 raise _invalid(tool.arguments.explain(arguments))
             return
-        wrong = await self._judge.wrong(tool.arguments, text, principal)
+        wrong = await self.judge.wrong(tool.arguments, text, principal)
         if wrong is not None:
             raise _invalid(wrong)
         self.running.admit(principal)  # others may have come meanwhile

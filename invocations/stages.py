@@ -7,12 +7,16 @@ concerns has an empty one and pays for none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from sessions_app.protocol import json
+
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
     from invocations.call.call import Call
     from invocations.call_source import CallSource
     from invocations.calling import Calls
@@ -88,6 +92,8 @@ class Stage(Protocol):
     """Decides about calls before they are made. One a process."""
 
     place: Place
+    results: ResultStage | None = None
+    """Inspects the ends of the same calls, where the stage does so."""
 
     def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
         """Return whether calls of the tool pass this stage. `before`: the stages that they pass earlier."""
@@ -97,18 +103,19 @@ class Stage(Protocol):
         """Return the decision about the call. A HubError that is raised refuses it."""
         ...
 
-    def shown(self, tool: Tool, arguments: Json, seconds: float) -> Json:
-        """Return arguments as the record of a call shows them that is not made, or not yet.
-
-        {} where looking takes longer than `seconds`.
-        """
-        return arguments
-
     def standing_refusal(self, tool: Tool, source: CallSource, configuration: Configuration) -> HubError | None:
         """Return the error that each call of the tool from this source gets now, whatever its arguments. None where
         there is none, or `CallerPermissions` looks for it by itself.
         """
         return None
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield the stage's metrics of this process."""
+        yield from ()
+
+    def stop(self) -> None:
+        """Release what the stage holds. The process ends."""
+        return
 
 
 class ResultStage(Protocol):
@@ -116,11 +123,17 @@ class ResultStage(Protocol):
 
     def concerns(self, subject: Tool | RowSubject, configuration: Configuration) -> bool: ...
 
-    async def result(self, record: Recorded, value: dict[str, Json], text: str) -> tuple[dict[str, Json], str]:
+    async def result(
+        self, record: Recorded, value: dict[str, Json], text: str, subject: Tool | RowSubject | None = None
+    ) -> tuple[dict[str, Json], str]:
         """Return the result as it goes on, and its canonical JSON, which `text` is of `value`.
 
-        Raises HubError for one that is withheld.
+        Raises HubError for one that is withheld. `subject`: whose result it is, where that is not the record's.
         """
+        ...
+
+    def unfit(self) -> HubError:
+        """Return the error for a result that breaks the tool's output schema since this stage changed it."""
         ...
 
     async def failure(
@@ -199,14 +212,10 @@ class Stages:
     """All stages that features have declared. One a process."""
 
     def __init__(
-        self,
-        stages: Iterable[Stage] = (),
-        result_stages: Iterable[ResultStage] = (),
-        parts: Iterable[CommitPart] = (),
-        shapers: Iterable[ResultShaper] = (),
+        self, stages: Iterable[Stage] = (), parts: Iterable[CommitPart] = (), shapers: Iterable[ResultShaper] = ()
     ) -> None:
-        self._stages = sorted(stages, key=lambda stage: stage.place)
-        self._result_stages = tuple(result_stages)
+        self.all = sorted(stages, key=lambda stage: stage.place)
+        self._result_stages = tuple(stage.results for stage in self.all if stage.results is not None)
         self._parts = tuple(parts)
         self._shapers = tuple(shapers)
         self.calls: Calls | None = None
@@ -226,18 +235,23 @@ class Stages:
                 self._chains[tool] = chain
         return chain
 
-    def shown(self, tool: Tool, configuration: Configuration, arguments: Json, seconds: float) -> Json:
-        """Return arguments as the record of a call of the tool shows them that is not made, or not yet."""
-        for stage in self.of(tool, configuration).stages:
-            arguments = stage.shown(tool, arguments, seconds)
-        return arguments
+    async def result_again(self, tool: Tool, record: Recorded, wire: dict[str, Json]) -> dict[str, Json]:
+        """Return a kept result of a tool as its stages let it go on now: they may be stricter than they were.
+
+        `record` is that of the read. Raises the refusal.
+        """
+        chosen = self.of(tool, record.configuration).result_stages
+        text = json.canonical(wire) if chosen else ""
+        for stage in chosen:
+            wire, text = await stage.result(record, wire, text, tool)
+        return wire
 
     def of_read(self, subject: RowSubject, configuration: Configuration) -> tuple[ResultStage, ...]:
         return tuple(stage for stage in self._result_stages if stage.concerns(subject, configuration))
 
     def _made(self, tool: Tool, configuration: Configuration) -> Chain:
         chosen: tuple[Stage, ...] = ()
-        for stage in self._stages:
+        for stage in self.all:
             if stage.concerns(tool, configuration, chosen):
                 chosen = (*chosen, stage)
         results = tuple(stage for stage in self._result_stages if stage.concerns(tool, configuration))

@@ -52,6 +52,14 @@ class RestResource:
 
 
 @dataclass(frozen=True, slots=True)
+class RestExamples:
+    """Examples for the OpenAPI document: `module:attribute`s of bodies by component, as clients send and get them."""
+
+    requests: str
+    components: str
+
+
+@dataclass(frozen=True, slots=True)
 class RestAction:
     """One address below `/api/` that is no list of rows: a regular expression, and the actions by HTTP method."""
 
@@ -270,3 +278,16 @@ class DirectoryPeople:
     """A function that returns the person created by a directory under an ID, or None: `found(external_id)`."""
 
     found: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsInForce:
+    """Rows by which operators protect calls. A hub without the feature does not enforce them, and reports it at its
+    start, in `mcphub doctor` and on each page of the console.
+    """
+
+    table: str
+    condition: str
+    """In SQL for SQLite and PostgreSQL."""
+    words: _StrOrPromise
+    """A sentence with their number as `%(count)d`."""

@@ -490,7 +490,6 @@ SPECTACULAR_SETTINGS = {
         "ConnectionSessionsEnum": "tools_catalog.models.McpConnection.Sessions",
         "ResourceBackendEnum": "tools_catalog.models.content.ResourceBackend",
         "PromptBackendEnum": "tools_catalog.models.content.PromptBackend",
-        "DirectionEnum": "tools_catalog.models.McpGuardrail.Direction",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

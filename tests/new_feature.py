@@ -63,11 +63,10 @@ if TYPE_CHECKING:
     from invocations.call.call import Call
     from invocations.calling import Calls
     from invocations.configuration import Configuration
-    from sessions_app.protocol.json import Json
     from tools_catalog.catalog.snapshot import Tool
 
 
-class ${camel}Stage:
+class ${camel}Stage(Stage):
     place = Place.RULES
 
     def __init__(self, calls: Calls) -> None:
@@ -78,9 +77,6 @@ class ${camel}Stage:
 
     async def decide(self, call: Call) -> StageAnswer:
         return Proceed(call)
-
-    def shown(self, tool: Tool, arguments: Json, seconds: float) -> Json:
-        return arguments
 ''',
     "mcphub/features/$name/pages.py": '''\
 """The page of $words in the console."""

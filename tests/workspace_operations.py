@@ -67,7 +67,7 @@ def auditor(slug: str) -> str:
 
 
 def refuse_secrets(name: str) -> None:
-    from tools_catalog.models import McpGuardrail
+    from mcphub.features.guardrails.models import McpGuardrail
 
     McpGuardrail.objects.create(
         name=name, applies_to="tool", target="echo", detectors="secrets", action="refuse", direction="arguments"
@@ -75,6 +75,6 @@ def refuse_secrets(name: str) -> None:
 
 
 def allow_secrets(name: str) -> None:
-    from tools_catalog.models import McpGuardrail
+    from mcphub.features.guardrails.models import McpGuardrail
 
     McpGuardrail.objects.filter(name=name).delete()

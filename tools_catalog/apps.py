@@ -15,7 +15,6 @@ RULES = (
     Announce("tools_catalog_mcptooldefinition_groups", "tools_changed"),
     Announce("tools_catalog_mcpalias", "tools_changed"),
     Announce("tools_catalog_mcppolicyrule", "tools_changed"),
-    Announce("tools_catalog_mcpguardrail", "tools_changed"),
     Announce("auth_group", "tools_changed", ("name",)),
     Announce("tools_catalog_allowedhost", "tools_changed"),
     Announce("tools_catalog_secret", "tools_changed"),
@@ -53,10 +52,8 @@ class ToolsCatalogConfig(AppConfig):
 
     def ready(self) -> None:
         from tools_catalog.backends import python
-        from tools_catalog.guardrails import functions
         from tools_catalog.kinds import registry
 
         install_after_migrate(self, RULES)
         registry.discover()
         python.discover(("starter", "transcript"))
-        functions.discover()

@@ -11,7 +11,6 @@ from tools_catalog.kinds.registry import choices
 from tools_catalog.models import (
     HttpService,
     McpConnection,
-    McpGuardrail,
     McpPolicyRule,
     McpToolDefinition,
     McpToolset,
@@ -103,13 +102,6 @@ ACCOUNT_FILTERS: tuple[ListFilter, ...] = (
 POLICY_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="effect", label="", choices=McpPolicyRule.Effect.choices),
     OneOf(name="applies_to", label="", choices=McpPolicyRule.AppliesTo.choices),
-    _ENABLED,
-    YesOrNo(name="watching", label=""),
-)
-GUARDRAIL_FILTERS: tuple[ListFilter, ...] = (
-    OneOf(name="direction", label="", choices=McpGuardrail.Direction.choices),
-    OneOf(name="checked_by", label="", choices=McpGuardrail.Check.choices),
-    OneOf(name="action", label="", choices=McpGuardrail.Action.choices),
     _ENABLED,
     YesOrNo(name="watching", label=""),
 )

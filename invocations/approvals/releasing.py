@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 5
 """News of a decision comes over the change bus; so often it is looked for without."""
-_SHOWN_SECONDS = 5.0
-"""So long stages look at arguments that people are shown."""
 _SIGN_SECONDS = 10
 """Seconds between two signs of life to the client of a held call."""
 
@@ -156,7 +154,7 @@ class Approvals:
         key = telling.question_key(row)
         try:
             # The question is kept, in the call's row and among the events of its session.
-            arguments = self._shown(call, await _arguments_of(row))
+            arguments = call.tool.shown(await _arguments_of(row))
             given: Elicited = (await context.input.ask({key: telling.form(row, arguments)}))[key]
         except AskFailed:
             return row
@@ -313,14 +311,9 @@ class Approvals:
             tool=call.tool,
             ask=ask,
             arguments=call.arguments,
-            recorded=self._shown(call, recorded),
+            recorded=call.tool.shown(recorded),
             idempotency_key=request.idempotency_key,
         )
-
-    def _shown(self, call: Call, arguments: Json) -> Json:
-        """Return arguments as approvers see them."""
-        configuration = call.exchange.configuration
-        return self._calls.stages.shown(call.tool, configuration, arguments, _SHOWN_SECONDS)
 
 
 class _Demand(Stage):

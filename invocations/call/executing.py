@@ -25,7 +25,6 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import (
     Cancelled,
     ExecutionError,
-    GuardrailRefused,
     HubError,
     ResultInvalid,
     ServerError,
@@ -36,10 +35,6 @@ from tools_catalog.call.base import NOTHING, Json, ToolResult
 
 logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
-
-NEEDED_RESULT = (
-    "A guardrail of this hub masks a part of the result, and without it the result breaks its output schema."
-)
 
 
 @dataclass(slots=True)
@@ -182,8 +177,9 @@ class Execution:
             wrong = None if schema.is_valid(structured) else schema.explain(structured)
         if wrong is None:
             return
-        if structured != result.structured and result.structured is not NOTHING:
-            raise GuardrailRefused(NEEDED_RESULT)
+        stages = self._stages.of(call.record.tool, call.exchange.configuration).result_stages
+        if stages and structured != result.structured and result.structured is not NOTHING:
+            raise stages[-1].unfit()
         raise ResultInvalid(f"The tool's result breaks its output schema: {wrong.sentence}")
 
     @staticmethod

@@ -169,7 +169,7 @@ class Finish:
 
     def _show_less(self, call: Call) -> None:
         """Let the row of a call that is not made now hold no more than that of one that is."""
-        shown = self._refusals.shown(call.request.arguments, call.tool, call.exchange.configuration)
+        shown = self._refusals.shown(call.request.arguments, call.tool)
         if shown is not call.request.arguments:
             call.record.show(shown)
 

@@ -22,7 +22,6 @@ from invocations.mapping.error_map import as_result
 from invocations.redaction.bodies import StoredBodies
 from invocations.redaction.policy import Redactor
 from invocations.redaction.records import RecordRedaction
-from invocations.stages import Stages
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, HubError, ToolFailure
@@ -51,9 +50,8 @@ class _Flood:
 
 
 class Refusals:
-    def __init__(self, ledger: Ledger, rows: Rows, stages: Stages) -> None:
+    def __init__(self, ledger: Ledger, rows: Rows) -> None:
         self._ledger = ledger
-        self._stages = stages
         self._rows = rows
         self._floods: dict[tuple[str, str, str], _Flood] = {}
         """By caller, code and, for reads, method."""
@@ -89,7 +87,7 @@ class Refusals:
         Raises AuditUnavailable when it cannot be committed. Sets `error.invocation_id` where a row is its own.
         """
         source, errors = exchange.source, exchange.configuration.errors
-        arguments = self.shown(request.arguments, tool, exchange.configuration)
+        arguments = self.shown(request.arguments, tool)
         self._rows.counts.count(
             "tools/call" if tool is None else tool.method or "tools/call",
             OTHER if tool is None else tool.name,
@@ -138,11 +136,9 @@ class Refusals:
         await self._ledger.append(Outcome(row, error.invocation_id))
         return rendered
 
-    def shown(self, arguments: Json, tool: Tool | RowSubject | None, configuration: Configuration) -> Json:
+    def shown(self, arguments: Json, tool: Tool | RowSubject | None) -> Json:
         """Return arguments as the record of a call that is not made holds them: no more than that of one that is."""
-        if not isinstance(tool, Tool):
-            return arguments
-        return self._stages.shown(tool, configuration, arguments, _SHOWN_SECONDS)
+        return tool.shown(arguments, _SHOWN_SECONDS) if isinstance(tool, Tool) else arguments
 
     def _redactor(
         self, name: str, tool: Tool | RowSubject | None, configuration: Configuration, is_valid: bool

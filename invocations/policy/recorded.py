@@ -66,12 +66,12 @@ def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECOND
     """Try a rule on the newest calls. Groups are current ones; values missing from the record are missing here."""
     found, until = Verdicts(), time.monotonic() + seconds
     known = _Known(rule)
-    newest = _newest()
-    known.prepare(McpToolInvocation.objects.filter(pk__gt=newest - most))
+    newest_key = newest()
+    known.prepare(McpToolInvocation.objects.filter(pk__gt=newest_key - most))
     reads_arguments = rule.condition is not None and "args" in rule.condition.variables
     columns = _COLUMNS if reads_arguments else tuple(name for name in _COLUMNS if name != "arguments")
     size = _CHUNK if reads_arguments else _LARGE_CHUNK
-    last, seen = newest + 1, 0
+    last, seen = newest_key + 1, 0
     while seen < most:
         rows = McpToolInvocation.objects.filter(pk__lt=last)
         chunk = list(rows.order_by("-pk").only(*columns)[: min(size, most - seen)])
@@ -92,7 +92,7 @@ def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECOND
 
 def watched(most: int = MOST_CALLS) -> dict[str, Counter[str]]:
     """Count the would-be effects of log-only rules in the newest calls: rule -> `deny` or `ask` -> count."""
-    rows = McpToolInvocation.objects.filter(policy_watched__isnull=False, pk__gt=_newest() - most)
+    rows = McpToolInvocation.objects.filter(policy_watched__isnull=False, pk__gt=newest() - most)
     counts: dict[str, Counter[str]] = {}
     for text in rows.values_list("policy_watched", flat=True):
         for said in text.split(", "):
@@ -103,20 +103,12 @@ def watched(most: int = MOST_CALLS) -> dict[str, Counter[str]]:
 
 def decided(most: int = MOST_CALLS) -> Counter[str]:
     """Count how often each rule decided in the newest calls."""
-    rows = McpToolInvocation.objects.filter(policy_rule__isnull=False, pk__gt=_newest() - most)
+    rows = McpToolInvocation.objects.filter(policy_rule__isnull=False, pk__gt=newest() - most)
     return Counter(rows.values_list("policy_rule", flat=True))
 
 
-def guarded(most: int = MOST_CALLS) -> Counter[str]:
-    """Count in how many of the newest calls each guardrail found something, or failed."""
-    rows = McpToolInvocation.objects.filter(guardrails__isnull=False, pk__gt=_newest() - most)
-    counts: Counter[str] = Counter()
-    for text in rows.values_list("guardrails", flat=True):
-        counts.update({said.partition("@")[0] for said in text.split("; ")})
-    return counts
-
-
-def _newest() -> int:
+def newest() -> int:
+    """Return the key of the newest call; 0 where there is none."""
     found: int | None = McpToolInvocation.objects.aggregate(newest=Max("pk"))["newest"]
     return found or 0
 

@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    from tools_catalog.detectors.definitions import sentence
     from tools_catalog.discovery import proposals
-    from tools_catalog.guardrails.definitions import sentence
     from tools_catalog.models import McpUpstreamTool
 
     rows = McpUpstreamTool.objects.filter(state__in=options.state or _WAITING).select_related("connection")

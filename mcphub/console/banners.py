@@ -1,4 +1,4 @@
-"""What features say on every page of the console, above the page's own content."""
+"""States of the hub on every page of the console, above the page's own content."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext as _t
 
 from mcphub.parts import ConsoleBanner
+from mcphub.process import unenforced
 from sessions_app.kit.features import declared, loaded
 
 
@@ -34,4 +36,7 @@ def shown(request: HttpRequest) -> dict[str, object]:
 
 
 def _banners(request: HttpRequest) -> list[Banner]:
-    return [banner for part in declared(ConsoleBanner) for banner in loaded(part.banners)(request)]
+    missing = [
+        Banner(_t("Calls are not protected as configured."), words, "gpp_bad") for words in unenforced.sentences()
+    ]
+    return [*missing, *(banner for part in declared(ConsoleBanner) for banner in loaded(part.banners)(request))]

@@ -76,10 +76,6 @@ PURPOSES: dict[str, str | Promise] = {
         "A call rule denies a call, allows it, or asks a person first, by a condition on the call. Start "
         "with one in log-only mode."
     ),
-    "tools_catalog_mcpguardrail": _(
-        "A guardrail finds personal data, secrets or injected instructions in arguments and results, and "
-        "flags, masks or refuses them."
-    ),
     "invocations_mcpquota": _(
         "A quota limits how much callers use in a day, week or month, and warns before it refuses."
     ),

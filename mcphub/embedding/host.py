@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
 
-from mcphub import given
+from mcphub import feature_list, given
 
-_FEATURES: Final = ("login", "signin")
-"""Those whose tables the core needs. The pages of all features expect the hub's own project."""
+_FEATURES: Final = tuple(name for name, config in feature_list.known().items() if config.embeds)
 APPS: Final = (
     "oauth2_provider",
     "sessions_app",

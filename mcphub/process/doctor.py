@@ -26,7 +26,7 @@ from invocations.recovery import interrupted
 from mcphub import checks, feature_list
 from mcphub import environment as env
 from mcphub.parts import DoctorCheck
-from mcphub.process import known_data, telemetry
+from mcphub.process import known_data, telemetry, unenforced
 from sessions_app.kit import replica
 from sessions_app.kit.database import Dedicated, driver
 from sessions_app.kit.features import declared, installed, loaded
@@ -67,6 +67,7 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
     if any(finding.level == "wrong" for finding in database):
         return
     subjects: dict[str, Callable[[], Iterator[Finding]]] = {
+        "policies": _policies,
         "durability": _durability,
         "replica for auditors": _replica,
         "audit": _audit,
@@ -113,6 +114,11 @@ def _features() -> Iterator[Finding]:
             f"Features that are on: {', '.join(on)}. Left out: {', '.join(off)}.",
             "Unset MCPHUB_FEATURES to have all.",
         )
+
+
+def _policies() -> Iterator[Finding]:
+    for words in unenforced.sentences():
+        yield Finding("wrong", words, "Put the feature back into MCPHUB_FEATURES, or switch the entries off there.")
 
 
 def _traces() -> Iterator[Finding]:

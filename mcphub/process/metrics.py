@@ -116,17 +116,13 @@ def own(hub: Hub) -> bytes:
     held = GaugeMetricFamily(
         "mcphub_approvals_held", "Calls held until somebody decides.", float(hub.calls.approvals.held)
     )
-    looked = CounterMetricFamily(
-        "mcphub_guardrail_decisions", "What guardrails did, by guardrail.", labels=["guardrail", "action"]
-    )
-    for (guardrail, action), count in sorted(hub.calls.guarding.decisions.items()):
-        looked.add_metric([guardrail, action], count)
     refused = CounterMetricFamily(
         "mcphub_quota_refusals", "Calls and turns of the chat that a quota refused, by the quota.", labels=["quota"]
     )
     for quota, count in sorted(hub.calls.spending.refusals.items()):
         refused.add_metric([quota], count)
-    families += [ruled, asked, held, looked, refused]
+    families += [ruled, asked, held, refused]
+    families += [family for stage in hub.calls.stages.all for family in stage.metrics()]
     families += _calls(hub.calls.rows.counts)
     families += ProcessCollector(registry=None).collect()
     return _text(_GivenFamilies(families, worker))

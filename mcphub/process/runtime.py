@@ -38,7 +38,7 @@ from invocations.rest import live
 from invocations.tasks import store as tasks
 from invocations.tasks.registry import TaskRegistry
 from mcphub.parts import HubService, PeriodicSweep, TokenSource
-from mcphub.process import descriptors, first_run, loading, membership, metrics, siblings
+from mcphub.process import descriptors, first_run, loading, membership, metrics, siblings, unenforced
 from mcphub.process.body_deadlines import BodyDeadlines
 from mcphub.process.garbage import GarbageWatch
 from mcphub.process.membership import Membership
@@ -193,6 +193,7 @@ class Hub:
         self._told = await siblings.answer(lambda: metrics.own(self))
         await self._take_calls_of_others()
         self._not_durable = await database_sync_to_async(_durability)()
+        await database_sync_to_async(_warn_of_unenforced)()
         await database_sync_to_async(self._own.enter)(*self._addresses)
         self._listen()
         await asyncio.to_thread(self.follower.start, asyncio.get_running_loop())
@@ -635,6 +636,11 @@ def _durability() -> str | None:
     if why:
         logger.warning("NOT DURABLE: what is recorded might not survive a crash of this machine: %s", why)
     return why
+
+
+def _warn_of_unenforced() -> None:
+    for words in unenforced.sentences():
+        logger.warning("NOT ENFORCED: %s", words)
 
 
 _hub: Hub | None = None

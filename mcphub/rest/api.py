@@ -49,7 +49,6 @@ from tools_catalog.rest.accounts import AccountViewSet
 from tools_catalog.rest.allowed_hosts import AllowedHostViewSet
 from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
-from tools_catalog.rest.guardrails import GuardrailViewSet
 from tools_catalog.rest.launch import LaunchProfileViewSet, SecretViewSet
 from tools_catalog.rest.offers import OfferViewSet
 from tools_catalog.rest.policy import PolicyRuleViewSet
@@ -141,7 +140,6 @@ router.register("services", ServiceViewSet)
 router.register("allowed-hosts", AllowedHostViewSet)
 router.register("toolsets", ToolsetViewSet)
 router.register("policy-rules", PolicyRuleViewSet)
-router.register("guardrails", GuardrailViewSet)
 router.register("quotas", QuotaViewSet)
 router.register("redaction-rules", RedactionRuleViewSet)
 router.register("resources", ResourceViewSet)

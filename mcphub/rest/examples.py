@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mcphub.parts import RestExamples
 from mcphub.rest import sent
+from sessions_app.kit.features import declared, loaded
 from sessions_app.kit.rest import examples
 from sessions_app.kit.rest.examples import Written
 from sessions_app.protocol import json
@@ -113,7 +115,6 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
         "p99_ms": 900,
         "longest_ms": 904,
     },
-    "Guardrail": {**sent.GUARDRAIL, "target": "", "function": "", "service": "", "path": "", "words": "", "seconds": 2},
     "Held": {"subject": "network", "is_held": True, "how": "a namespace of its own"},
     "HeldBack": {
         "detail": "read_only: a second person has to confirm this.",
@@ -252,12 +253,6 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
     },
     "Toolset": {**sent.TOOLSET, "path": "/mcp/s/few", "read_patterns": ""},
     "Transport": {"type": "streamable-http", "is_active": True, "configuration": {"path": "/mcp"}, "last_error": ""},
-    "TriedGuardrail": {
-        "found": {"email": 1},
-        "places": ["$.to"],
-        "masked": {"to": "[masked:email]"},
-        "milliseconds": 0.2,
-    },
     "Verification": {"way": "watch", "problem": ""},
     "Violation": {"path": "/city", "message": "7 is not of type 'string'."},
     "WaitingChange": {
@@ -408,7 +403,11 @@ _OPERATIONS: Mapping[str, Mapping[str, Json]] = {
 
 def add_examples(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, Json]:
     """Put an example at every operation; a postprocessing hook, after all that change schemas."""
+    requests, components = dict(sent.REQUESTS), dict(_COMPONENTS)
+    for part in declared(RestExamples):
+        requests |= loaded(part.requests)
+        components |= loaded(part.components)
     examples.add_examples(
-        result, Written(requests=sent.REQUESTS, components=_COMPONENTS, members=_MEMBERS, operations=_OPERATIONS)
+        result, Written(requests=requests, components=components, members=_MEMBERS, operations=_OPERATIONS)
     )
     return result

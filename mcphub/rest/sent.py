@@ -52,15 +52,6 @@ ACCESS_REVIEW: Mapping[str, Json] = {
     "reviewers": ["ada"],
 }
 WRITE_STOP: Mapping[str, Json] = {"workspace": None, "reason": "A leaked key is looked into."}
-GUARDRAIL: Mapping[str, Json] = {
-    "name": "no-mail",
-    "applies_to": "all",
-    "direction": "arguments",
-    "checked_by": "detectors",
-    "detectors": "email",
-    "action": "mask",
-    "on_failure": "closed",
-}
 QUOTA: Mapping[str, Json] = {
     "name": "calls-a-day",
     "per": "person",
@@ -113,9 +104,6 @@ REQUESTS: Mapping[str, Json] = {
     "ErrorMappingRequest": MAPPING,
     "PatchedErrorMappingRequest": {"message_template": "{tool} was too slow.", "reason": REASON},
     "JudgeRequest": {"reason": REASON},
-    "GuardrailRequest": GUARDRAIL,
-    "PatchedGuardrailRequest": {"action": "refuse", "reason": REASON},
-    "TryGuardrailRequest": {"value": {"to": "ada@example.org"}, "detectors": "email"},
     "ReplayRequestRequest": {"dry_run": True},
     "KeyRequest": KEY,
     "RevocationRequest": {"reason": REASON},

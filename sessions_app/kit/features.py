@@ -27,6 +27,8 @@ class FeatureConfig(AppConfig):
     """Names of features that this one imports."""
     always: ClassVar[str] = ""
     """Why this feature cannot be switched off; empty for one that can."""
+    embeds: ClassVar[bool] = False
+    """Whether it works in a Django project of somebody else, which has neither the console nor REST."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -38,7 +38,8 @@ from tools_catalog.backends import python
 person = User.objects.create_superuser("operator", password="a long password")
 python.discover(["starter"])
 canary = {CANARY!r}
-from tools_catalog.models import McpGuardrail, McpPolicyRule, McpToolDefinition
+from mcphub.features.guardrails.models import McpGuardrail
+from tools_catalog.models import McpPolicyRule, McpToolDefinition
 told = python.definition("tools_catalog.packs.starter.tools:echo")
 tool = McpToolDefinition.objects.filter(name="echo").first() or McpToolDefinition(name="echo")
 for field, value in dict(

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.long
 SEED = """
 from django.contrib.auth.models import User
 from tests import factories as make
-from tools_catalog.models import McpGuardrail, McpUpstreamTool
+from mcphub.features.guardrails.models import McpGuardrail
+from tools_catalog.models import McpUpstreamTool
 User.objects.create_superuser("operator", password="a long password")
 session, process = make.McpSessionFactory(), make.ServerProcessFactory()
 for n in range(3):

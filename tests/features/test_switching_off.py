@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from mcphub import feature_list
-from mcphub.parts import HubCommand
+from mcphub.parts import HubCommand, RowsInForce
+from mcphub.process import unenforced
 from tests import forking, template
 
 TOOLBOX = Path(__file__).parent.parent / "toolbox" / "bundle.json"
@@ -22,6 +25,7 @@ SERVED_BY = {
     "/api/model-prices/": "chat",
     "/api/notices/": "notifications",
     "/api/alerts/": "alerts",
+    "/api/guardrails/": "guardrails",
     "/api/audit/shipping/": "audit_export",
     "/scim/v2/Users": "scim",
     "/mcp/messages": "remote_profile",
@@ -29,10 +33,38 @@ SERVED_BY = {
     "/mcp/server-card": "cards",
 }
 """Address -> the feature that serves it."""
+_TEXTS = ("target", "function", "service", "path", "on_failure", "words", "loaded_by")
+IN_FORCE: dict[str, Any] = {
+    **dict.fromkeys(_TEXTS, ""),
+    "name": "no-mail",
+    "applies_to": "all",
+    "direction": "arguments",
+    "checked_by": "detectors",
+    "detectors": "email",
+    "action": "refuse",
+    "seconds": 2,
+    "position": 0,
+    "enabled": True,
+    "watching": False,
+    "version": 1,
+    "created_at": "2026-01-01",
+    "updated_at": "2026-01-01",
+}
+"""A guardrail, as the table has it where no module of the feature is imported."""
+
+
+IN_FORCE_OF_FEATURES = [
+    part for config in feature_list.known().values() for part in config.parts if isinstance(part, RowsInForce)
+]
 
 
 def run(folder: Path, words: str) -> dict[str, Any]:
     template.copy_to(folder / "hub.sqlite3", bundle=TOOLBOX, apps="tests.toolbox")
+    with contextlib.closing(sqlite3.connect(folder / "hub.sqlite3")) as database, database:
+        database.execute(
+            f"INSERT INTO tools_catalog_mcpguardrail ({', '.join(IN_FORCE)}) VALUES ({', '.join('?' * len(IN_FORCE))})",
+            [*IN_FORCE.values()],
+        )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
     environment |= {
         "MCPHUB_DATA_DIR": str(folder),
@@ -43,7 +75,7 @@ def run(folder: Path, words: str) -> dict[str, Any]:
     }
     done = forking.run("tests.features.without", env=environment, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = {"logged": done.stderr.splitlines(), **json.loads(done.stdout.splitlines()[-1])}
     return found
 
 
@@ -59,6 +91,9 @@ def check(found: dict[str, Any], on: list[str]) -> None:
     assert {page: status for page, status in found["pages"].items() if status != "200"} == {}
     served = {path for path, status in found["addresses"].items() if status != 404}
     assert served == {path for path, feature in SERVED_BY.items() if feature in on}
+    reports = [found["unenforced"], [found["banner"]], found["logged"]]
+    words = "The feature guardrails is off. Enabled guardrails that inspect no calls: 1."
+    assert [any(words in line for line in lines) for lines in reports] == ["guardrails" not in on] * 3
     assert set(found["commands"]) & commands_of(list(feature_list.known())) == commands_of(on)
 
 
@@ -79,6 +114,12 @@ def test_each_feature_may_be_left_out(name: str, tmp_path: Path) -> None:
     off = [name, *needing]
     found = run(tmp_path, " ".join(f"-{each}" for each in off))
     check(found, [each for each in feature_list.known() if each not in off])
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("part", IN_FORCE_OF_FEATURES, ids=lambda part: part.table)
+def test_policies_of_a_feature_are_counted_without_its_modules(part: RowsInForce) -> None:
+    assert unenforced.count(part) == 0
 
 
 def test_no_word_chooses_all_features() -> None:

@@ -30,6 +30,7 @@ ADDRESSES = (
     "/api/model-prices/",
     "/api/notices/",
     "/api/alerts/",
+    "/api/guardrails/",
     "/api/audit/shipping/",
     "/scim/v2/Users",
     "/mcp/messages",
@@ -60,8 +61,8 @@ async def call() -> dict[str, Any]:
     return {"call": answer.json(), "health": health, "addresses": addresses}
 
 
-def pages() -> dict[str, str]:
-    """Draw what a superuser sees: each page on the map of the console, forms, *My access* and REST."""
+def pages() -> tuple[dict[str, str], str]:
+    """Draw what a superuser sees: pages of the map, forms, *My access*, REST. Return statuses, and the overview."""
     from django.contrib.auth.models import User
     from django.test import Client
     from django.urls import reverse
@@ -95,7 +96,7 @@ def pages() -> dict[str, str]:
             found[link] = str(client.get(link).status_code)
         except Exception as error:
             found[link] = f"{type(error).__name__}: {error}"
-    return found
+    return found, client.get("/admin/").content.decode()
 
 
 def main() -> None:
@@ -113,12 +114,15 @@ def main() -> None:
     call_command("check", verbosity=0)
     groups.install()
     found = asyncio.run(call())
-    found["pages"] = pages()
+    found["pages"], overview = pages()
+    found["banner"] = overview if "hub-banner" in overview else ""
     found["areas"] = [area.name for area in navigation.areas()]
     found["commands"] = list(commands())
     found["features"] = settings.MCPHUB_FEATURES
-    told = next(findings for subject, findings in doctor.examine() if subject == "features")
+    findings = dict(doctor.examine())
+    told = findings["features"]
     found["findings"] = [finding.what for finding in told]
+    found["unenforced"] = [finding.what for finding in findings["policies"]]
     names = [name.split(".") for name in sys.modules if name.startswith("mcphub.features.")]
     found["imported"] = sorted({name[2] for name in names if name[3:] not in ([], ["apps"])})
     print(json.dumps(found))

@@ -12,11 +12,12 @@ import pytest
 from django.contrib.auth.models import User
 
 from invocations.models import McpQuota
+from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.models import ApiKey
 from tests import factories as make
 from tests import template
 from tests.in_process import inside, run
-from tools_catalog.models import McpGuardrail, McpPolicyRule
+from tools_catalog.models import McpPolicyRule
 
 SWITCHED = {"tool": "weather", "connection": "tracker", "policy": "large", "guardrail": "cards", "quota": "daily"}
 

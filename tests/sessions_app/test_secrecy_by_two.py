@@ -10,12 +10,12 @@ from django.test import Client
 
 from invocations.models import McpRedactionRule
 from mcphub.features.chat.models import ChatModel, ChatProvider
+from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.history import deciding
 from sessions_app.history.deciding import ConfirmationRefused
 from sessions_app.models import McpWorkspace, WaitingChange
 from tests.factories import HttpServiceFactory, McpConnectionFactory, McpToolDefinitionFactory, UserFactory
 from tests.rest import by_person, error_of
-from tools_catalog.models import McpGuardrail
 
 pytestmark = pytest.mark.django_db
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
+from mcphub.features.guardrails.functions import guardrail
+from mcphub.features.guardrails.guardrail import GuardedCall, GuardrailFinding
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.python import ToolError, tool
-from tools_catalog.guardrails.functions import guardrail
-from tools_catalog.guardrails.guardrail import GuardedCall, GuardrailFinding
 
 CODE_NAME = "Bluebird"
 _LATE_SECONDS = 4

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcphub.features.guardrails.models import MAX_SECONDS
 from tests import operations
 from tests.servers import Hub, until
 from tests.waiting import PATIENCE_SECONDS
@@ -16,7 +17,6 @@ from tests.wire import approving
 from tests.wire.conftest import TOOLBOX
 from tests.wire.looking import looking_service
 from tests.wire.speech import LEGACY, Speaker, error_of
-from tools_catalog.models.guardrails import MAX_SECONDS
 
 GUARDRAIL = "tools_catalog.McpGuardrail"
 SERVICE = "tools_catalog.HttpService"

@@ -21,10 +21,10 @@ from sessions_app.kit.admin.difference import difference
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import cell, clipped, mono, pretty, visible
 from tools_catalog.admin import offers_shown
+from tools_catalog.detectors.definitions import sentence
 from tools_catalog.discovery import proposals
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.filters import OFFER_FILTERS
-from tools_catalog.guardrails.definitions import sentence
 from tools_catalog.models import McpUpstreamTool
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from django.db import transaction
 from sessions_app.history.source import BUNDLE, edits_via
 from sessions_app.protocol import json
 from tools_catalog.backends import python
-from tools_catalog.bundles import connections, content, entries, guardrails, origins, policy, selections
+from tools_catalog.bundles import connections, content, entries, origins, policy, selections
 from tools_catalog.bundles.entries import Kind, Members, Report, check_members, load_each
 from tools_catalog.call.base import Json
 from tools_catalog.kinds import registry
@@ -27,7 +27,7 @@ from tools_catalog.models import McpToolDefinition, Secret
 __all__ = ["FORMAT", "Report", "dump", "load", "packs", "read_pack", "shipped_packs"]
 
 FORMAT = "mcphub-bundle/1"
-KINDS = ("tools", *content.KINDS, *connections.KINDS, *selections.KINDS, *policy.KINDS, *guardrails.KINDS)
+KINDS = ("tools", *content.KINDS, *connections.KINDS, *selections.KINDS, *policy.KINDS)
 
 _WIRE = {"inputSchema": "input_schema", "outputSchema": "output_schema", "_meta": "meta"}
 """Members that have their MCP name in a bundle -> column; all others are called as their column."""
@@ -130,7 +130,6 @@ def load(
             connections.load(given, report, reason=reason, overwrite=overwrite, with_programs=with_programs)
             selections.load_toolsets(given, report, reason=reason, overwrite=overwrite)
             policy.load(given, report, reason=reason, overwrite=overwrite)
-            guardrails.load(given, report, reason=reason, overwrite=overwrite)
             for part in PARTS:
                 part.load(given, report, reason=reason, overwrite=overwrite)
             if report.refused or dry_run:
@@ -156,7 +155,6 @@ def dump(*, with_programs: bool = False) -> dict[str, Json]:
         **content.dump(),
         **reached,
         **policy.dump(),
-        **guardrails.dump(),
         **others,
     }
 

@@ -1,13 +1,15 @@
-"""Additions of features to the catalogue as it is read: to tools, and resources beside its rows."""
+"""Additions of features to the catalogue as it is read: to tools and their calls, and resources beside its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sessions_app.kit.features import declared, loaded
+from sessions_app.protocol.json import Json
 from tools_catalog.call.base import Backend
+from tools_catalog.policy.scope import RuledTool
 
 if TYPE_CHECKING:
     from tools_catalog.catalog.offers import OfferedResource, Prompt
@@ -30,6 +32,40 @@ class OfferAdditions:
 
     resources: str
     prompts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallChecks:
+    """Declares checks of calls: `module:function` that reads them from the database. They stand in `Tool.checks`."""
+
+    name: str
+    read: str
+
+
+class ToolCheck(Protocol):
+    """A feature's checks of one tool's calls."""
+
+    def shown(self, arguments: Json, seconds: float) -> Json:
+        """Return arguments as a record shows them of a call that is not made, or not yet.
+
+        {} where looking takes longer than `seconds`.
+        """
+        ...
+
+
+class Checks(Protocol):
+    """All checks of a feature at one moment. False: none."""
+
+    def __bool__(self) -> bool: ...
+
+    @property
+    def names_toolsets(self) -> bool:
+        """Whether a toolset's choice decides which tools they concern."""
+        ...
+
+    def of_any(self, views: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> ToolCheck | None:
+        """Return those that concern one of these views of a tool. `toolsets`: names of tools by the toolset's."""
+        ...
 
 
 class Addition:
@@ -61,6 +97,21 @@ def read_additions() -> Mapping[int, Additions]:
         for tool, addition in loaded(part.read)().items():
             found[tool] = (*found.get(tool, ()), addition)
     return found
+
+
+def read_checks() -> dict[str, Checks]:
+    """Read the checks of all features that have any, by the feature's name for them."""
+    read: dict[str, Checks] = {part.name: loaded(part.read)() for part in declared(CallChecks)}
+    return {name: checks for name, checks in read.items() if checks}
+
+
+def checks_of(
+    views: Iterable[RuledTool], checks: Mapping[str, Checks], toolsets: Mapping[str, frozenset[str]]
+) -> dict[str, ToolCheck]:
+    """Return the checks that concern one of these views of a tool."""
+    seen = tuple(views)
+    found = ((name, each.of_any(seen, toolsets)) for name, each in checks.items())
+    return {name: check for name, check in found if check is not None}
 
 
 def read_resources() -> Iterator[OfferedResource]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -14,11 +14,13 @@ from sessions_app.protocol.errors import InvalidParams, ToolDisabled, ToolNotFou
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace
 from tools_catalog.call import base
-from tools_catalog.catalog.additions import Additions
+from tools_catalog.catalog.additions import Additions, ToolCheck
 from tools_catalog.catalog.listing import Audience, Entry, Listing, is_visible
-from tools_catalog.guardrails.guardrail import ToolGuardrails
 from tools_catalog.policy.rules import Ruling, ToolPolicy
 from tools_catalog.upstream.sights import Sight
+
+_SHOWN_SECONDS = 5.0
+"""So long features look at arguments that people are shown."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, kw_only=True)
@@ -60,8 +62,8 @@ class Tool:
     """The callers that its upstream shows it to, if that depends on the user."""
     workspace: Workspace | None = None
     """To which it belongs."""
-    guardrails: ToolGuardrails | None = None
-    """Those that look at its calls, set as its rules are; None where there are none."""
+    checks: Mapping[str, ToolCheck] = field(default_factory=dict)
+    """The features' checks that concern its calls, set as its rules are."""
     additions: Additions = ()
     """The additions of features."""
     unchanged_definition: dict[str, Any] | None = None
@@ -79,6 +81,12 @@ class Tool:
     def hidden_by(self, caller: Audience) -> Ruling | None:
         """Return the rules' findings that hide the tool from the caller; None if it is visible."""
         return None if self.policy is None else self.policy.hides(self, caller)
+
+    def shown(self, arguments: Json, seconds: float = _SHOWN_SECONDS) -> Json:
+        """Return arguments as a record shows them of a call that is not made, or not yet."""
+        for check in self.checks.values():
+            arguments = check.shown(arguments, seconds)
+        return arguments
 
     @property
     def is_for_models(self) -> bool:

@@ -22,13 +22,11 @@ from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace, owner_of
 from sessions_app.workspaces.models import read_workspaces
 from tools_catalog import usage
-from tools_catalog.backends.http.configuration import Service
 from tools_catalog.call import base
-from tools_catalog.catalog.additions import Additions, read_additions
+from tools_catalog.catalog.additions import Additions, Checks, checks_of, read_additions, read_checks
 from tools_catalog.catalog.listing import Audience
 from tools_catalog.catalog.selection import Alias, Selection, Tool
 from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound, WorkspaceNotFound, matches
-from tools_catalog.guardrails.guardrail import Guardrails
 from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
 from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
 from tools_catalog.models.ruled import definition_of, former_names
@@ -67,12 +65,12 @@ class Catalog(Selection):
         toolsets: Iterable[Toolset] = (),
         aliases: Iterable[Alias] = (),
         policy: Policy | None = None,
-        guardrails: Guardrails | None = None,
+        checks: Mapping[str, Checks] | None = None,
         workspaces: Mapping[int, Workspace] | None = None,
     ) -> None:
         super().__init__(tools, aliases=aliases)
         self.policy = policy or Policy()
-        self.guardrails = guardrails or Guardrails()
+        self.checks = checks or {}
         self.upstreams = upstreams or Upstreams()
         self.toolsets = {toolset.slug: toolset for toolset in toolsets}
         self.workspaces = {workspace.slug: workspace for workspace in (workspaces or {}).values()}
@@ -111,11 +109,11 @@ class Catalog(Selection):
         renamed = McpToolDefinition.objects.called(name)
         name = name if renamed is None else renamed.name
         tools = cls._read(McpToolDefinition.objects.filter(name=name), grounds, {})[0]
-        policy, guardrails, names = read_policy(), _guardrails(grounds), dict[str, frozenset[str]]()
-        if policy.rules or guardrails.guardrails:
+        policy, checks, names = read_policy(), read_checks(), dict[str, frozenset[str]]()
+        if policy.rules or checks:
             names = {toolset.slug: frozenset(toolset.tools) for toolset in _toolsets(tools, _aliases(), {})}
             policy.assign(tools, names)
-            guardrails.assign(tools, names)
+            _assign(checks, tools, names)
         now = cls(tools).find(name, caller)
         if version in ("", now.version):
             return now
@@ -152,7 +150,7 @@ class Catalog(Selection):
         )
         both = (now, replace(then, definition=parts.definition))
         object.__setattr__(then, "policy", policy.of_any(both, names) if policy.rules else None)
-        object.__setattr__(then, "guardrails", guardrails.of_any(both, names))
+        object.__setattr__(then, "checks", checks_of(both, checks, names))
         return then
 
     @classmethod
@@ -179,15 +177,15 @@ class Catalog(Selection):
         aliases = _aliases()
         upstreams = cast("Upstreams", grounds[UpstreamKind.name])
         toolsets = _toolsets(tools, aliases, before.toolsets if before is not None else {})
-        policy, guardrails = read_policy(), _guardrails(grounds)
+        policy, checks = read_policy(), read_checks()
         names = {toolset.slug: frozenset(toolset.tools) for toolset in toolsets}
         policy.assign(tools, names)
-        guardrails.assign(tools, names)
-        return cls(tools, compiled, upstreams, toolsets, aliases, policy, guardrails, read_workspaces())
+        _assign(checks, tools, names)
+        return cls(tools, compiled, upstreams, toolsets, aliases, policy, checks, read_workspaces())
 
     def with_toolsets(self) -> Catalog:
         """Return the same tools with the current toolsets: creating one need not wait for all tools."""
-        if self.policy.names_toolsets or self.guardrails.names_toolsets:
+        if self.policy.names_toolsets or any(each.names_toolsets for each in self.checks.values()):
             return self.load(self)
         now = copy(self)
         toolsets = _toolsets(self.tools.values(), _aliases(), self.toolsets)
@@ -257,11 +255,10 @@ def read_policy() -> Policy:
     return Policy(rules, dict(Group.objects.values_list("pk", "name")) if rules else None)
 
 
-def _guardrails(grounds: Mapping[str, object]) -> Guardrails:
-    """Read the guardrails, with the services that they may ask."""
-    from tools_catalog.models.guardrails import read_guardrails
-
-    return Guardrails(read_guardrails(cast("Mapping[str, Service]", grounds["http"])))
+def _assign(checks: Mapping[str, Checks], tools: Iterable[Tool], toolsets: Mapping[str, frozenset[str]]) -> None:
+    """Set on each tool the checks that concern it, before anybody calls it."""
+    for tool in tools if checks else ():
+        object.__setattr__(tool, "checks", checks_of((tool,), checks, toolsets))
 
 
 def _grounds() -> dict[str, object]:

@@ -5,7 +5,6 @@ from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.allowed_hosts import AllowedHost
 from tools_catalog.models.content import McpPrompt, McpResource
 from tools_catalog.models.definitions import McpToolDefinition, McpToolVersion
-from tools_catalog.models.guardrails import McpGuardrail
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.links import McpConnectionLink
 from tools_catalog.models.policy import McpPolicyRule
@@ -24,7 +23,6 @@ __all__ = [
     "McpAlias",
     "McpConnection",
     "McpConnectionLink",
-    "McpGuardrail",
     "McpPolicyRule",
     "McpPrompt",
     "McpResource",

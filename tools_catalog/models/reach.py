@@ -21,12 +21,9 @@ from django.db.models import Q
 from sessions_app.history import guarding, recording
 from sessions_app.protocol import json
 from sessions_app.workspaces.scope import acting_in
-from tools_catalog.guardrails.guardrail import OPEN
 from tools_catalog.kinds.registry import KINDS
-from tools_catalog.models.guardrails import McpGuardrail
 from tools_catalog.models.policy import McpPolicyRule, read_rules
 from tools_catalog.models.ruled import RuledRow, former_names, ruled
-from tools_catalog.models.services import HttpService
 from tools_catalog.policy.rules import ALLOW, Rule, tool_context
 from tools_catalog.policy.scope import concerns
 
@@ -58,7 +55,11 @@ class Policed:
 
 
 READERS: list[Callable[[], Iterable[Policed]]] = []
-"""Policies of the floors above."""
+"""Policies of features and of the floors above."""
+MISLED: list[Callable[[PlaceModel, PlaceModel], list[str]]] = []
+"""Functions that return the policies, of features and of the floors above, that ask at a place, and that its move would
+mislead.
+"""
 
 
 def by_scope(row: Any, label: str) -> Policed:
@@ -119,8 +120,6 @@ class Reach:
             for rule in read_rules()
             if not rule.watching and (rule.valid_until is None or rule.valid_until > now)
         ]
-        guardrails = McpGuardrail.objects.filter(enabled=True, watching=False)
-        self.policies += [by_scope(row, f"{row._meta.verbose_name} {row.name}") for row in guardrails]
         for read in READERS:
             self.policies += read()
         self.choices = self._chosen()
@@ -172,7 +171,7 @@ class Reach:
         """
         from tools_catalog.models.definitions import McpToolDefinition
 
-        if not self.policies or not _is_elsewhere(place, moved):
+        if not self.policies or not is_elsewhere(place, moved):
             return []
         evaded, former = [], former_names()
         for kind in KINDS.values():
@@ -241,25 +240,13 @@ def _does(row: McpToolDefinition) -> tuple[str, object]:
     return row.backend, row.configuration
 
 
-def _is_elsewhere(place: PlaceModel, moved: PlaceModel) -> bool:
-    return any(_where(place, name) != _where(moved, name) for name in place.WHERE)
+def is_elsewhere(place: PlaceModel, moved: PlaceModel) -> bool:
+    return any(where(place, name) != where(moved, name) for name in place.WHERE)
 
 
-def _where(place: PlaceModel, name: str) -> object:
+def where(place: PlaceModel, name: str) -> object:
     value = getattr(place, name)
     return value.rstrip("/") if name == "url" else value
-
-
-def _blinded(place: PlaceModel, moved: PlaceModel) -> list[str]:
-    """Return the guardrails that a service answers, and that would ask elsewhere, otherwise, or nobody at all."""
-    if not isinstance(place, HttpService) or not isinstance(moved, HttpService):
-        return []
-    rows = McpGuardrail.objects.filter(enabled=True, checked_by=McpGuardrail.Check.SERVICE, service=place.slug)
-    if not _is_elsewhere(place, moved):  # else it reads what others send, also where it is logged only
-        rows = rows.filter(watching=False)
-        if all(_where(place, name) == _where(moved, name) for name in place.BOUND if name != "enabled"):
-            rows = rows.filter(on_failure=OPEN) if place.enabled and not moved.enabled else rows.none()
-    return [f"{row._meta.verbose_name} {row.name}" for row in rows]
 
 
 def _is_object(row: McpToolDefinition) -> bool:
@@ -313,14 +300,18 @@ def hold_back_tool(row: McpToolDefinition, only: set[str] | None) -> None:
 
 @acting_in(None)
 def hold_back_place(row: PlaceModel, only: set[str] | None) -> None:
-    """Revert what would lead tools of a place out of a policy, or mislead a guardrail."""
+    """Revert what would lead tools of a place out of a policy, or mislead one that asks there."""
     if not guarding.needs_second_person() or row._state.adding:
         return
     stored = type(row)._base_manager.filter(pk=row.pk).first()
     if stored is None:
         return
     reach = Reach()
-    _hold_edit(row, stored, only, lambda trial: [*reach.losses_of_move(stored, trial), *_blinded(stored, trial)])
+
+    def losses(trial: PlaceModel) -> list[str]:
+        return [*reach.losses_of_move(stored, trial), *(label for misled in MISLED for label in misled(stored, trial))]
+
+    _hold_edit(row, stored, only, losses)
 
 
 @acting_in(None)

@@ -13,7 +13,6 @@ from sessions_app.history import guarding
 from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import McpPrompt
 from tools_catalog.models.definitions import McpToolDefinition
-from tools_catalog.models.guardrails import McpGuardrail
 from tools_catalog.models.names import prefixed
 from tools_catalog.models.policy import McpPolicyRule
 from tools_catalog.models.toolsets import McpToolset
@@ -42,7 +41,7 @@ class Renaming:
         return pattern
 
 
-SCOPED: list[Any] = [McpPolicyRule, McpGuardrail]
+SCOPED: list[Any] = [McpPolicyRule]
 """Policies with a scope, which follow the tools that they name."""
 FOLLOWERS: list[Callable[[Renaming], None]] = []
 """Reactions of other floors to renamed tools: their rules that name them follow. In the same transaction."""

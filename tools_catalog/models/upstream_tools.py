@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
-from tools_catalog.guardrails import definitions
+from tools_catalog.detectors import definitions
 from tools_catalog.models.upstream import McpConnection
 from tools_catalog.upstream.listing import Listed
 

@@ -39,10 +39,12 @@ def unknown(migrations: Iterable[Migration]) -> list[str]:
 
 
 def ours() -> list[str]:
-    """Name the tables of this version that the database has."""
+    """Name the tables of this version that the database has, also those of features that are off."""
     there = set(connection.introspection.table_names())
     models = {model._meta.db_table for model in apps.get_models(include_auto_created=True)}
-    return sorted(there & (models | {"django_migrations"}))
+    described = MigrationLoader(None).project_state().models
+    migrated = {model.options.get("db_table") or f"{app}_{name}" for (app, name), model in described.items()}
+    return sorted(there & (models | migrated | {"django_migrations"}))
 
 
 # SQLite ------------------------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog import secrets
 from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.guardrails.guardrail import shown
 from tools_catalog.policy.ask import ANOTHER, CALLER
 
 TTL = USABLE
@@ -82,7 +81,7 @@ class StoredApprovalGate:
             self._denied[bound] = Denial(denied.reason)
             return self._denied[bound]
         id_ = f"mcpr_{uuid.uuid4().hex}"
-        recorded = shown(tool.guardrails, turn.record.arguments(tool.name, tool.definition, arguments))
+        recorded = tool.shown(turn.record.arguments(tool.name, tool.definition, arguments))
         McpApproval.objects.create(
             id=id_,
             principal=turn.caller.principal,

@@ -18,8 +18,8 @@ from sessions_app.protocol.errors import InvalidParams, ResourceNotFound, ToolDi
 
 if TYPE_CHECKING:
     from invocations.call.context import CallContext
-    from invocations.call.guarding import Guarding
     from invocations.ledger.rows import Recorded
+    from invocations.stages import Stages
     from mcphub.server.exchange import McpExchange, Result
     from sessions_app.protocol.json import Json
 
@@ -43,7 +43,7 @@ def reading(exchange: McpExchange, uri: str) -> Reading:
 
     async def read(call: CallContext) -> dict[str, Json]:
         assert call.record is not None
-        whole = await found(values["id"], call.record, exchange.hub.calls.guarding)
+        whole = await found(values["id"], call.record, exchange.hub.calls.stages)
         if whole is None:
             raise missing
         try:
@@ -77,10 +77,10 @@ def reading(exchange: McpExchange, uri: str) -> Reading:
     return Reading(subject=subject, label="The result", seconds=_SECONDS, is_static=False, work=read, answer=answer)
 
 
-async def found(id_: str, record: Recorded, guarding: Guarding) -> handles.Whole | None:
-    """Return a caller's result as the guardrails of its tool let it go on now; `record` is that of the read.
+async def found(id_: str, record: Recorded, stages: Stages) -> handles.Whole | None:
+    """Return a caller's result as the stages of its tool let it go on now; `record` is that of the read.
 
-    None where it is not there, or the caller may not call its tool any more. Raises the guardrails' refusal.
+    None where it is not there, or the caller may not call its tool any more. Raises their refusal.
     """
     caller = record.source.caller
     whole = await database_sync_to_async(handles.find)(id_, caller.principal)
@@ -90,5 +90,5 @@ async def found(id_: str, record: Recorded, guarding: Guarding) -> handles.Whole
         tool = record.configuration.catalog.find(whole.tool_name, caller)
     except (ToolNotFound, ToolDisabled):
         return None
-    # The whole, not the part that is read: a range could cut in two what a detector finds.
-    return replace(whole, wire=await guarding.passed_again(tool, whole.wire, record))
+    # The whole, not the part that is read: a range could cut in two what a stage finds.
+    return replace(whole, wire=await stages.result_again(tool, record, whole.wire))

@@ -16,7 +16,6 @@ from sessions_app.protocol import json
 
 if TYPE_CHECKING:
     from invocations.call.call import Call
-    from invocations.call.guarding import Guarding
     from invocations.calling import Calls
     from sessions_app.protocol.json import Json
     from tools_catalog.catalog.snapshot import Tool
@@ -31,11 +30,11 @@ _AT_ONCE = 64 * 1024
 class Shaper:
     """One a process."""
 
-    guarding: ClassVar[Guarding]
+    calls: ClassVar[Calls]
     """Of this process, for the tool that reads kept results: a function of the catalogue has no way to it."""
 
     def __init__(self, calls: Calls) -> None:
-        Shaper.guarding = calls.guarding
+        Shaper.calls = calls
 
     def concerns(self, tool: Tool) -> bool:
         return _size_of(tool) is not None

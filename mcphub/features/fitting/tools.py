@@ -35,7 +35,7 @@ async def read_result(
     assert isinstance(call, CallContext)
     assert call.record is not None
     id_ = uri.removeprefix(PREFIX).partition("?")[0]
-    whole = await found(id_, call.record, Shaper.guarding)
+    whole = await found(id_, call.record, Shaper.calls.stages)
     if whole is None:
         raise ToolError("There is no such result: it was never yours, or has expired. Call its tool again.")
     if whole.is_hidden_on_record:

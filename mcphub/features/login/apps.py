@@ -8,6 +8,7 @@ class LoginConfig(FeatureConfig):
     name = "mcphub.features.login"
     label = "login"
     verbose_name = _("Login")
+    embeds = True
     always = "it asks for second factors, and ends logins."
     parts = (
         HubCommand(

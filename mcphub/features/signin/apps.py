@@ -9,6 +9,7 @@ class SigninConfig(FeatureConfig):
     label = "signin"
     verbose_name = _("Sign-in")
     requires = ("login",)
+    embeds = True
     always = "access tokens are read and ended by it. MCPHUB_SIGN_IN=0 lets nobody sign clients in."
     parts = (
         HubCommand("service", "make a service that comes in with client credentials", "mcphub.features.signin.command"),

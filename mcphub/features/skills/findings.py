@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from mcphub.features.skills import contents
 from mcphub.features.skills.models import SkillContent, SkillVersion
-from tools_catalog.guardrails.definitions import sentence, warnings
+from tools_catalog.detectors.definitions import sentence, warnings
 
 
 def findings(version: SkillVersion) -> dict[str, str]:

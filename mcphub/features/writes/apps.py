@@ -1,7 +1,16 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.stages import CallStage
-from mcphub.parts import ConsoleBanner, ConsolePage, DoctorCheck, HubCommand, NoticeKind, PaletteAction, RestResource
+from mcphub.parts import (
+    ConsoleBanner,
+    ConsolePage,
+    DoctorCheck,
+    HubCommand,
+    NoticeKind,
+    PaletteAction,
+    RestResource,
+    RowsInForce,
+)
 from sessions_app.bus import FollowedRows
 from sessions_app.kit.features import FeatureConfig
 
@@ -51,6 +60,11 @@ class WritesConfig(FeatureConfig):
             states="mcphub.features.writes.in_force:states",
         ),
         DoctorCheck("writes", "mcphub.features.writes.in_force:check"),
+        RowsInForce(
+            "writes_writestop",
+            "in_force",
+            _("The feature writes is off. Write stops in force that refuse no calls: %(count)d."),
+        ),
     )
 
     def ready(self) -> None:

@@ -17,6 +17,7 @@ from invocations.call_source import CallSource, ClientChannel
 from invocations.configuration import Configuration
 from invocations.exchange import CallRequest
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.caller import Caller
 from sessions_app.history.events import Actor
 from sessions_app.models import AuditEvent
@@ -33,7 +34,7 @@ from tests.invocations.calls.call_path import CallPath, run, source
 from tests.tools_catalog.proposals import definition, offer
 from tools_catalog.accounts import storing
 from tools_catalog.catalog.snapshot import Catalog, Tool
-from tools_catalog.models import HttpService, McpConnection, McpGuardrail, McpPolicyRule, McpToolDefinition, Secret
+from tools_catalog.models import HttpService, McpConnection, McpPolicyRule, McpToolDefinition, Secret
 from tools_catalog.models.accounts import UpstreamRegistration
 from tools_catalog.policy.ask import Ask
 from tools_catalog.policy.rules import Facts, finding

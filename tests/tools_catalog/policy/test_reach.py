@@ -16,6 +16,7 @@ from django.urls import reverse
 from invocations.approvals.models import McpToolApproval
 from invocations.models import McpQuota
 from invocations.quotas.load import load_quotas
+from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.history import deciding
 from sessions_app.history.models import WaitingChange
 from sessions_app.workspaces.models import McpWorkspace
@@ -34,7 +35,7 @@ from tools_catalog.bundles import bundle
 from tools_catalog.catalog.snapshot import Catalog, Tool
 from tools_catalog.discovery import reconcile
 from tools_catalog.kinds.registry import KINDS
-from tools_catalog.models import McpAlias, McpGuardrail, McpPolicyRule, McpToolDefinition, McpToolset, reach
+from tools_catalog.models import McpAlias, McpPolicyRule, McpToolDefinition, McpToolset, reach
 
 pytestmark = pytest.mark.django_db
 

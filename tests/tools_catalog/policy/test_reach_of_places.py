@@ -9,6 +9,7 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
+from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.history import deciding
 from sessions_app.history.models import WaitingChange
 from tests.factories import HttpServiceFactory, LaunchProfileFactory, McpConnectionFactory, UserFactory
@@ -17,7 +18,7 @@ from tests.sessions_app.test_waiting_changes import editing, operator
 from tests.tools_catalog.policy.test_reach import POLICIES, a_rule
 from tests.tools_catalog.proposals import definition, offer
 from tools_catalog.bundles import bundle
-from tools_catalog.models import LaunchProfile, McpConnection, McpGuardrail
+from tools_catalog.models import LaunchProfile, McpConnection
 
 pytestmark = pytest.mark.django_db
 

@@ -20,7 +20,6 @@ from sessions_app.protocol.errors import ParseError
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.search_definitions import CALL
 from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.guardrails.guardrail import shown as without_masked
 
 _MOST_GONE_OVER = 1000
 """Rows of each kind, the newest, that are searched for values found after they were written."""
@@ -60,7 +59,7 @@ def _arguments(turn: Turn, tools: dict[str, Tool], name: str, text: str) -> str:
 
 def _recorded(record: RecordRedaction, tool: Tool | None, name: str, value: Json) -> Json:
     recorded = record.arguments(tool.name if tool else name, tool.definition if tool else None, value)
-    return recorded if tool is None else without_masked(tool.guardrails, recorded)
+    return recorded if tool is None else tool.shown(recorded)
 
 
 def _changed(calls: list[Json], change: Callable[[str, str], str]) -> list[Json]:

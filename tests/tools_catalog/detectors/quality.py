@@ -3,7 +3,7 @@
 `labelled.jsonl` holds self-made texts, each with a kind, and how often what is in it. Half of them, told by `kept`, was
 not looked at while detectors were written; its figures are the ones in docs/secure/guardrails.md.
 
-    python -m tests.tools_catalog.guardrails.quality [--half kept|tuned|all] [--misses]
+    python -m tests.tools_catalog.detectors.quality [--half kept|tuned|all] [--misses]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools_catalog.guardrails.scanning import GROUPS, KINDS, scanner_of
+from tools_catalog.detectors.scanning import GROUPS, KINDS, scanner_of
 
 SET = Path(__file__).with_name("labelled.jsonl")
 

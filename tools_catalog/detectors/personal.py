@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from sessions_app.kit.secret_forms import FORMS
-from tools_catalog.guardrails import numbers
-from tools_catalog.guardrails.linear import Linear
-from tools_catalog.guardrails.numbers import NumberForm
+from tools_catalog.detectors import numbers
+from tools_catalog.detectors.linear import Linear
+from tools_catalog.detectors.numbers import NumberForm
 
 Found = Iterator[tuple[str, int, int]]
 """Kind, beginning, end: in bytes of UTF-8."""

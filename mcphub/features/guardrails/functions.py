@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import sys
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
+from mcphub.features.guardrails.guardrail import CheckFailed, GuardedCall, GuardrailFinding
 from sessions_app.protocol.errors import ServerBusy
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.threads import ToolThreads
-from tools_catalog.guardrails.guardrail import CheckFailed, GuardedCall, GuardrailFinding
 
 logger = logging.getLogger(__name__)
 
@@ -106,3 +107,4 @@ def threads() -> ToolThreads:
 
 
 _threads: ToolThreads | None = None
+sys.modules.setdefault("tools_catalog.guardrails.functions", sys.modules[__name__])  # its name in 1.0.0

@@ -18,9 +18,9 @@ from sessions_app.kit.secret_forms import FORMS
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 from sessions_app.protocol.json import Json
-from tools_catalog.guardrails import hidden, personal, phrases
-from tools_catalog.guardrails.folding import folded, prepare
-from tools_catalog.guardrails.linear import AnyOf, either, in_characters
+from tools_catalog.detectors import hidden, personal, phrases
+from tools_catalog.detectors.folding import folded, prepare
+from tools_catalog.detectors.linear import AnyOf, either, in_characters
 
 SECRETS = tuple(name for name in FORMS if name != "payment_card")
 GROUPS: Mapping[str, tuple[str, ...]] = {

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcphub.features.guardrails import trying
 from sessions_app.protocol import json
-from tests.tools_catalog.guardrails.quality import joined, read, scored
-from tools_catalog.guardrails import hidden, numbers, personal, trying
-from tools_catalog.guardrails.definitions import warnings
-from tools_catalog.guardrails.folding import folded
-from tools_catalog.guardrails.scanning import GROUPS, KINDS, Scan, is_deeper, named, scanner_of
+from tests.tools_catalog.detectors.quality import joined, read, scored
+from tools_catalog.detectors import hidden, numbers, personal
+from tools_catalog.detectors.definitions import warnings
+from tools_catalog.detectors.folding import folded
+from tools_catalog.detectors.scanning import GROUPS, KINDS, Scan, is_deeper, named, scanner_of
 
 ALL = tuple(kind for kind in KINDS if kind not in GROUPS["size"])
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
-from tools_catalog.guardrails.linear import AnyOf, class_of
+from tools_catalog.detectors.linear import AnyOf, class_of
 
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"

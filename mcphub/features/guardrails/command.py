@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from tools_catalog.guardrails import files
+    from mcphub.features.guardrails import files
 
     try:
         document = json.loads(_read(options.file))
@@ -65,7 +65,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _try(options: argparse.Namespace) -> int:
-    from tools_catalog.guardrails import trying
+    from mcphub.features.guardrails import trying
 
     value: Json = trying.read(_read(options.file))
     try:
@@ -84,7 +84,7 @@ def _try(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from tools_catalog.guardrails.scanning import GROUPS
+    from tools_catalog.detectors.scanning import GROUPS
 
     if options.json:
         return _print({"groups": {group: list(kinds) for group, kinds in GROUPS.items()}}, True)
@@ -110,13 +110,13 @@ def _read(source: str) -> str:
 
 
 def _guardrails() -> QuerySet[Any]:
-    from tools_catalog.models import McpGuardrail
+    from mcphub.features.guardrails.models import McpGuardrail
 
     return McpGuardrail.objects.order_by("name")
 
 
 def _told(row: Any) -> Mapping[str, Any]:
-    from tools_catalog.rest.guardrails import GuardrailSerializer
+    from mcphub.features.guardrails.rest import GuardrailSerializer
 
     return dict(GuardrailSerializer(row).data)
 

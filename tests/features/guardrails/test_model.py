@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
 
-from invocations.policy import recorded
 from mcphub.cli import main
+from mcphub.features.guardrails import recorded
+from mcphub.features.guardrails.functions import GuardrailDefinitionError, guardrail
+from mcphub.features.guardrails.guardrail import Guardrail, GuardrailFinding, Guardrails
+from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.history.models import WaitingChange
 from sessions_app.models import AuditEvent
 from tests.factories import McpToolInvocationFactory
 from tests.rest import by_key, by_person, error_of
 from tools_catalog.bundles import bundle
-from tools_catalog.guardrails.functions import GuardrailDefinitionError, guardrail
-from tools_catalog.guardrails.guardrail import Guardrail, GuardrailFinding, Guardrails
-from tools_catalog.models import HttpService, McpGuardrail
+from tools_catalog.models import HttpService
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/guardrails/"
@@ -225,4 +227,9 @@ def test_in_how_many_calls_each_acted_is_counted_from_the_record() -> None:
     for said in ("cards@1 arguments mask: card 1; cards@1 result mask: card 2; x@1 result would refuse: iban 1", None):
         McpToolInvocationFactory(guardrails=said)
     McpToolInvocationFactory(guardrails="x@2 arguments failed open: it raised ValueError")
-    assert recorded.guarded() == {"cards": 1, "x": 2}
+    assert recorded.acted() == {"cards": 1, "x": 2}
+
+
+def test_modules_of_the_first_release_are_found() -> None:
+    assert import_module("tools_catalog.guardrails.functions").guardrail is guardrail
+    assert import_module("tools_catalog.guardrails.guardrail").GuardrailFinding is GuardrailFinding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Literal, Protocol
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog.call.base import NOTHING, Absent
-from tools_catalog.guardrails.scanning import Scanner
+from tools_catalog.detectors.scanning import Scanner
 from tools_catalog.policy.scope import RuledTool, concerns
 
 Direction = Literal["arguments", "result"]
@@ -118,22 +119,19 @@ class ToolGuardrails:
     def of(self, direction: Direction) -> tuple[Guardrail, ...]:
         return self.arguments if direction == ARGUMENTS else self.result
 
+    def shown(self, arguments: Json, seconds: float) -> Json:
+        """Return arguments as a record shows them of a call that is not made, or not yet.
 
-def shown(guardrails: ToolGuardrails | None, arguments: Json, *, seconds: float = DETECTORS_SECONDS) -> Json:
-    """Return arguments as a record shows them of a call that is not made, or not yet.
-
-    Without values that detectors mask or refuse; the original without findings; {} if inspection exceeds `seconds`.
-    """
-    if guardrails is None or not guardrails.arguments:
+        Without values that detectors mask or refuse; the original without findings; {} if inspection exceeds `seconds`.
+        """
+        until = time.monotonic() + seconds
+        for each in self.arguments:
+            if each.action != INSPECT and each.scanner is not None and not each.watching:
+                try:
+                    arguments = each.scanner.scan(arguments, json.canonical(arguments), masks=True, until=until).value
+                except TimeoutError:
+                    return {}
         return arguments
-    until = time.monotonic() + seconds
-    for each in guardrails.arguments:
-        if each.action != INSPECT and each.scanner is not None and not each.watching:
-            try:
-                arguments = each.scanner.scan(arguments, json.canonical(arguments), masks=True, until=until).value
-            except TimeoutError:
-                return {}
-    return arguments
 
 
 class Guardrails:
@@ -143,14 +141,12 @@ class Guardrails:
         self.guardrails = tuple(sorted(guardrails, key=lambda each: (each.position, each.name)))
         self._of_connection: dict[str | None, ToolGuardrails | None] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self.guardrails)
+
     @property
     def names_toolsets(self) -> bool:
         return any(each.applies_to == "toolset" for each in self.guardrails)
-
-    def assign(self, tools: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> None:
-        """Set on each tool those that concern it, before anybody calls it."""
-        for tool in tools:
-            object.__setattr__(tool, "guardrails", self.of_any([tool], toolsets))
 
     def of_any(self, views: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> ToolGuardrails | None:
         """Return those that concern one of these views of a tool; None where none does."""
@@ -165,8 +161,6 @@ class Guardrails:
 
     def of_read(self, connection: str | None) -> ToolGuardrails | None:
         """Return those for reads: of all tools, and of the source connection."""
-        if not self.guardrails:
-            return None
         if connection not in self._of_connection:
             self._of_connection[connection] = _of(
                 [
@@ -190,3 +184,6 @@ def _of(chosen: list[Guardrail]) -> ToolGuardrails | None:
         tuple(each for each in chosen if each.looks_at(ARGUMENTS)),
         tuple(each for each in chosen if each.looks_at(RESULT)),
     )
+
+
+sys.modules.setdefault("tools_catalog.guardrails.guardrail", sys.modules[__name__])  # its name in 1.0.0

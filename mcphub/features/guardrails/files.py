@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mcphub.features.guardrails.guardrail import ACTIONS, CHECKS, CLOSED, DETECTORS, DIRECTIONS, FUNCTION, OPEN, SERVICE
 from sessions_app.protocol.json import Json
-from tools_catalog.guardrails import scanning
-from tools_catalog.guardrails.guardrail import ACTIONS, CHECKS, CLOSED, DETECTORS, DIRECTIONS, FUNCTION, OPEN, SERVICE
+from tools_catalog.detectors import scanning
 from tools_catalog.policy.scope import APPLIES_TO
 
 _CHOICES = {

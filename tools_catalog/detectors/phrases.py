@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools_catalog.guardrails.linear import Linear, literal
+from tools_catalog.detectors.linear import Linear, literal
 
 Found = Iterator[tuple[str, int, int]]
 

@@ -19,7 +19,9 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from invocations.policy import recorded
+from mcphub.features.guardrails import functions, recorded, trying
+from mcphub.features.guardrails.filters import GUARDRAIL_FILTERS
+from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.history import guarding
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
@@ -28,10 +30,8 @@ from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import clipped, mono
 from sessions_app.protocol.json import Json
 from tools_catalog.admin.switch import SwitchActions
-from tools_catalog.filters import GUARDRAIL_FILTERS
-from tools_catalog.guardrails import functions, trying
-from tools_catalog.guardrails.scanning import GROUPS
-from tools_catalog.models import HttpService, McpGuardrail
+from tools_catalog.detectors.scanning import GROUPS
+from tools_catalog.models import HttpService
 
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
@@ -112,7 +112,7 @@ class McpGuardrailAdmin(CheckedForm, SwitchActions, RecordedAdmin):
         return _t("acted in %(count)d") % {"count": _acted.get({}).get(row.name, 0)}
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        _acted.set(recorded.guarded())
+        _acted.set(recorded.acted())
         page: HttpResponse = super().changelist_view(request, extra_context)
         return page
 
@@ -167,7 +167,7 @@ class McpGuardrailAdmin(CheckedForm, SwitchActions, RecordedAdmin):
             "title": _t("Try detectors"),
             "back": reverse("admin:tools_catalog_mcpguardrail_changelist"),
         }
-        return TemplateResponse(request, "admin/hub/guardrail_try.html", context)
+        return TemplateResponse(request, "guardrails/try.html", context)
 
     def switch_words(self, enabled: bool, count: int) -> tuple[str, str, str]:
         if enabled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -12,10 +12,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.kit.fields import readable_rows
-from tools_catalog.backends.http.configuration import Service
-from tools_catalog.guardrails import functions, scanning
-from tools_catalog.guardrails.guardrail import (
+from mcphub.features.guardrails import functions
+from mcphub.features.guardrails.guardrail import (
     ACTIONS,
     CHECKS,
     CLOSED,
@@ -23,10 +21,15 @@ from tools_catalog.guardrails.guardrail import (
     DIRECTIONS,
     OPEN,
     Guardrail,
+    Guardrails,
     OwnCheck,
 )
-from tools_catalog.guardrails.scanning import Scanner
-from tools_catalog.guardrails.services import ServiceCheck, configuration_of
+from mcphub.features.guardrails.services import ServiceCheck, configuration_of
+from sessions_app.kit.fields import readable_rows
+from tools_catalog.backends.http.configuration import Service
+from tools_catalog.detectors import scanning
+from tools_catalog.detectors.scanning import Scanner
+from tools_catalog.kinds.registry import kind_of
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.scoped import NAMED, ScopedModel
@@ -155,6 +158,7 @@ class McpGuardrail(ScopedModel, LoadableModel):
     objects = Switchable.as_manager()
 
     class Meta:
+        app_label = "tools_catalog"
         verbose_name = _("guardrail")
         verbose_name_plural = _("guardrails")
         ordering = ["position", "name"]
@@ -283,6 +287,9 @@ class McpGuardrail(ScopedModel, LoadableModel):
         return {}
 
 
-def read_guardrails(services: Mapping[str, Service]) -> list[Guardrail]:
-    """Return those that are switched on, the watching ones too."""
-    return [row.compiled(services) for row in readable_rows(McpGuardrail.objects.filter(enabled=True))]
+def read() -> Guardrails:
+    """Read those that are switched on, the watching ones too."""
+    rows = readable_rows(McpGuardrail.objects.filter(enabled=True))
+    has_services = any(row.checked_by == row.Check.SERVICE for row in rows)
+    services = cast("Mapping[str, Service]", kind_of("http").read()) if has_services else {}
+    return Guardrails(row.compiled(services) for row in rows)

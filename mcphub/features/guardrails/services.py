@@ -11,13 +11,13 @@ import time
 from dataclasses import dataclass
 from typing import Any, cast
 
+from mcphub.features.guardrails.guardrail import CheckFailed, GuardedCall, GuardrailFinding
 from sessions_app.protocol.errors import HubError, ToolTimeout
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.http.backend import HttpBackend
 from tools_catalog.backends.http.configuration import HttpConfiguration, Service
 from tools_catalog.call.base import NOTHING
 from tools_catalog.call.context import ToolContext
-from tools_catalog.guardrails.guardrail import CheckFailed, GuardedCall, GuardrailFinding
 from tools_catalog.vault import secret_for
 
 MOST_AT_ONCE = 64

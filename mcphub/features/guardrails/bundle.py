@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tools_catalog.bundles import entries
+from mcphub.features.guardrails.models import McpGuardrail
+from tools_catalog.bundles import bundle, entries
 from tools_catalog.bundles.entries import Kind, Report, check_members, load_each
 from tools_catalog.call.base import Json
-from tools_catalog.models import McpGuardrail
 from tools_catalog.models.loadable import LoadableModel
 
-KINDS = ("guardrails",)
+KIND = "guardrails"
 
 GUARDRAIL = Kind(
     name="guardrail",
@@ -39,16 +39,15 @@ GUARDRAIL = Kind(
 )
 
 
-def load(given: dict[str, list[Json]], report: Report, *, reason: str, overwrite: bool) -> None:
-    """Load them after services and toolsets, which they name."""
-    load_each(GUARDRAIL, given["guardrails"], report, complete=completed, reason=reason, overwrite=overwrite)
+def connect() -> None:
+    bundle.PARTS.append(bundle.BundlePart(KIND, _load, lambda: entries.dump(GUARDRAIL)))
 
 
-def dump() -> dict[str, list[dict[str, Json]]]:
-    return {"guardrails": entries.dump(GUARDRAIL)}
+def _load(given: dict[str, list[Json]], report: Report, *, reason: str, overwrite: bool) -> None:
+    load_each(GUARDRAIL, given[KIND], report, complete=_completed, reason=reason, overwrite=overwrite)
 
 
-def completed(entry: Json) -> dict[str, Json]:
+def _completed(entry: Json) -> dict[str, Json]:
     """Check an entry's members; give them as the columns take them. Raises ValueError."""
     check_members(entry, GUARDRAIL)
     if not entry.get("name"):

@@ -9,23 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from invocations.call.call import Call
-from invocations.call.judging import Judge
 from invocations.configuration import Configuration
 from invocations.ledger.rows import Recorded
 from invocations.stages import Place, Proceed, Refuse, ResultStage, Stage, StageAnswer
 from invocations.subject import PROMPTS_GET, RESOURCES_READ, RowSubject
-from sessions_app.protocol import json
-from sessions_app.protocol.errors import Cancelled, GuardrailFailed, GuardrailRefused, HubError, ServerBusy
-from sessions_app.protocol.json import Json
-from tools_catalog.backends.threads import ToolThreads
-from tools_catalog.call.base import NOTHING
-from tools_catalog.call.noted import Noted
-from tools_catalog.catalog.snapshot import Tool
-from tools_catalog.guardrails.guardrail import (
+from mcphub.features.guardrails.guardrail import (
     ARGUMENTS,
     MASK,
     REFUSE,
@@ -37,10 +30,25 @@ from tools_catalog.guardrails.guardrail import (
     GuardedCall,
     Guardrail,
     GuardrailFinding,
-    shown,
+    Guardrails,
+    ToolGuardrails,
 )
-from tools_catalog.guardrails.scanning import Scan, Scanner
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import Cancelled, GuardrailFailed, GuardrailRefused, HubError, ServerBusy
+from sessions_app.protocol.json import Json
+from tools_catalog.backends.threads import ToolThreads
+from tools_catalog.call.base import NOTHING
+from tools_catalog.call.noted import Noted
+from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.detectors.scanning import Scan, Scanner
 
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from invocations.calling import Calls
+
+CHECKS_NAME = "guardrails"
+"""The name of the `CallChecks` that the feature declares."""
 MAX_SAID = 4000
 """Characters of the record."""
 _MOST_KINDS = 12
@@ -55,6 +63,10 @@ _THREADS = 2
 NEEDED_ARGUMENTS = (
     "A guardrail of this hub masks a part of the arguments, and without it they do not fit the tool's input schema, so "
     "the tool was not called. Leave out what must not be sent."
+)
+
+_NEEDED_RESULT = (
+    "A guardrail of this hub masks a part of the result, and without it the result breaks its output schema."
 )
 
 
@@ -72,8 +84,9 @@ class Guarding(Stage):
 
     place = Place.ON_ARGUMENTS
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+    def __init__(self, calls: Calls) -> None:
+        self._judge = calls.judge
+        self.results = GuardingResults(self)
         self.decisions: Counter[tuple[str, str]] = Counter()
         """Of this process since its start, by guardrail and `inspected`, `masked`, `refused`, `watched`, `failed_open`,
         `failed_closed`."""
@@ -82,12 +95,23 @@ class Guarding(Stage):
     def stop(self) -> None:
         self._threads.close()
 
+    def metrics(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily
+
+        found = CounterMetricFamily(
+            "mcphub_guardrail_decisions", "What guardrails did, by guardrail.", labels=["guardrail", "action"]
+        )
+        for labels, count in sorted(self.decisions.items()):
+            found.add_metric(labels, count)
+        yield found
+
     def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
-        return tool.guardrails is not None and bool(tool.guardrails.arguments)
+        found = _of(tool)
+        return found is not None and bool(found.arguments)
 
     async def decide(self, call: Call) -> StageAnswer:
         """Continue the call with the arguments that guardrails leave."""
-        guardrails = call.tool.guardrails
+        guardrails = _of(call.tool)
         assert guardrails is not None
         looked = await self.look(guardrails.arguments, call.arguments, call.text, _facts(call.record, ARGUMENTS))
         _note(call.record, looked.said)
@@ -110,9 +134,6 @@ class Guarding(Stage):
         if call.tool.arguments.may_hold(text):
             return await self._judge.wrong(call.tool.arguments, text, call.work.principal) is None
         return call.tool.arguments.is_valid(masked)
-
-    def shown(self, tool: Tool, arguments: Json, seconds: float) -> Json:
-        return shown(tool.guardrails, arguments, seconds=seconds)
 
     async def look(self, guardrails: Iterable[Guardrail], value: Json, text: str, call: GuardedCall) -> GuardedValue:
         """Return the value as it goes on, or why it does not. `text`: its canonical JSON. Stops at the first
@@ -159,17 +180,6 @@ class Guarding(Stage):
             raise looked.refusal
         return looked.value
 
-    async def passed_again(self, tool: Tool, wire: dict[str, Json], record: Recorded) -> dict[str, Json]:
-        """Return a kept result of a tool as its guardrails let it go on now: they may be stricter than they were.
-
-        Raises the refusal.
-        """
-        guardrails = _of_results(tool, record.configuration)
-        if not guardrails:
-            return wire
-        fresh: dict[str, Json] = await self.passed(guardrails, wire, json.canonical(wire), record, tool)
-        return fresh
-
     async def _found(self, guardrail: Guardrail, value: Json, text: str, call: GuardedCall) -> GuardrailFinding:
         masks = guardrail.action == MASK and not guardrail.watching
         if guardrail.scanner is not None:
@@ -210,11 +220,17 @@ class GuardingResults(ResultStage):
     def concerns(self, subject: Tool | RowSubject, configuration: Configuration) -> bool:
         return bool(_of_results(subject, configuration))
 
-    async def result(self, record: Recorded, value: dict[str, Json], text: str) -> tuple[dict[str, Json], str]:
+    async def result(
+        self, record: Recorded, value: dict[str, Json], text: str, subject: Tool | RowSubject | None = None
+    ) -> tuple[dict[str, Json], str]:
         """Return a result as guardrails let it go on, with its canonical JSON. Raises the refusal."""
-        guardrails = _of_results(record.tool, record.configuration)
-        fresh = await self._guarding.passed(guardrails, value, text, record, record.tool)
+        subject = subject or record.tool
+        guardrails = _of_results(subject, record.configuration)
+        fresh = await self._guarding.passed(guardrails, value, text, record, subject)
         return (value, text) if fresh is value else (fresh, json.canonical(fresh))
+
+    def unfit(self) -> HubError:
+        return GuardrailRefused(_NEEDED_RESULT)
 
     async def failure(
         self, record: Recorded, failure: HubError, rendered: dict[str, Json]
@@ -248,10 +264,15 @@ _READS = (RESOURCES_READ, PROMPTS_GET)
 def _of_results(subject: Tool | RowSubject, configuration: Configuration) -> tuple[Guardrail, ...]:
     """Return the guardrails for the result of a call or a read."""
     if isinstance(subject, Tool):
-        found = subject.guardrails
+        found = _of(subject)
     else:
-        found = configuration.catalog.guardrails.of_read(subject.connection) if subject.method in _READS else None
+        known = cast("Guardrails | None", configuration.catalog.checks.get(CHECKS_NAME))
+        found = None if known is None or subject.method not in _READS else known.of_read(subject.connection)
     return () if found is None else found.result
+
+
+def _of(tool: Tool) -> ToolGuardrails | None:
+    return cast("ToolGuardrails | None", tool.checks.get(CHECKS_NAME))
 
 
 def _note(record: Recorded, said: str | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
-from tools_catalog.guardrails.scanning import GROUPS, scanner_of
+from tools_catalog.detectors.scanning import GROUPS, scanner_of
 
 MOST_CHARACTERS = 256 * 1024
 """Characters of a definition that are inspected; a larger one is reported as too large."""

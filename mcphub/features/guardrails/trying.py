@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mcphub.features.guardrails.guardrail import Guardrail
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 from sessions_app.protocol.json import Json
-from tools_catalog.guardrails.guardrail import Guardrail
-from tools_catalog.guardrails.scanning import GROUPS, Scan, Scanner, named, scanner_of
+from tools_catalog.detectors.scanning import GROUPS, Scan, Scanner, named, scanner_of
 
 MAX_CHARACTERS = 100_000
 

@@ -11,14 +11,14 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from mcphub.features.guardrails import trying
+from mcphub.features.guardrails.filters import GUARDRAIL_FILTERS
+from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import AskedSerializer, ReasonedSerializer, StrictInteger, permissions
 from sessions_app.protocol.json import Json
-from tools_catalog.filters import GUARDRAIL_FILTERS
-from tools_catalog.guardrails import trying
-from tools_catalog.guardrails.scanning import GROUPS, KINDS
-from tools_catalog.models import McpGuardrail
+from tools_catalog.detectors.scanning import GROUPS, KINDS
 from tools_catalog.rest.removable import RemovableViewSet, described
 
 _NAMES = "^({0})?( ({0}))*$".format("|".join(re.escape(name) for name in [*GROUPS, *KINDS]))

@@ -1,0 +1,1 @@
+"""Guardrails: what is looked for in arguments and results, and the consequences."""

@@ -1,1 +1,0 @@
-"""Guardrails: detection in arguments and results, and its consequences."""
