@@ -481,7 +481,7 @@ SPECTACULAR_SETTINGS = {
         "SessionStateEnum": "sessions_app.models.McpSession.State",
         "TaskStateEnum": "invocations.tasks.models.McpTask.State",
         "TaskSupportEnum": "tools_catalog.models.definitions.TaskChoice",
-        "ErrorStateEnum": "invocations.errors.models.ErrorGroup.State",
+        "ErrorStateEnum": "mcphub.features.error_groups.models.ErrorGroup.State",
         "OutcomeEnum": "invocations.models.McpToolInvocation.Status",
         "BackendEnum": "tools_catalog.kinds.registry.choices",
         "ConnectionTransportEnum": "tools_catalog.models.McpConnection.Transport",

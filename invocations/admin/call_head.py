@@ -15,10 +15,10 @@ from django.utils.translation import gettext as _t
 
 from invocations.admin.advice import advice
 from invocations.admin.reading import body_block, may_read_bodies
-from invocations.errors.models import ErrorGroup
-from invocations.errors.normalising import key_of, normalised
 from invocations.lists.erased import digest_of
 from invocations.models import McpToolInvocation
+from mcphub.features.error_groups.models import ErrorGroup
+from mcphub.features.error_groups.normalising import key_of, normalised
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.admin.json_tree import json_tree
 from sessions_app.kit.lists import searching

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from invocations.chain import counting
 from invocations.chain.tables import AUDITED, Audited
 from invocations.chain.verifier import NOTHING, TABLES, Bad, Frontier, canonical, leaf_hash, loads, node_hash, row_bytes
-from invocations.errors import grouping
-from invocations.errors.grouping import GroupGain
 from invocations.figures.tallies import Key, Tally
+from mcphub.features.error_groups import grouping
+from mcphub.features.error_groups.grouping import GroupGain
 from sessions_app.kit.raw_transaction import transaction_on
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Bad
 from invocations.chain.watching import Rewritten
-from invocations.errors import grouping
+from mcphub.features.error_groups import grouping
 from tools_catalog.upstream.confinement.kernel import be_undumpable
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from invocations.chain.log import Head, Log, LostRace, row_leaf
 from invocations.chain.tables import AUDITED, INVOCATION
 from invocations.chain.verifier import Frontier, canonical, leaf_hash, merkle_root
 from invocations.chain.watching import Watch
-from invocations.errors import grouping
 from invocations.figures import tallies
+from mcphub.features.error_groups import grouping
 
 MOST_ROWS = 2048
 """Of one table in one block. A block is verified, removed and held as a whole."""

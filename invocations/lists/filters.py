@@ -16,13 +16,13 @@ from django.utils.translation import gettext_lazy as _
 
 from invocations.approvals.models import McpApproval
 from invocations.columns import INVOCATION, Column, ColumnFilter, Match
-from invocations.errors.models import ErrorGroup
 from invocations.lists import completing
 from invocations.lists.erased import is_erased
 from invocations.lists.jsonpath import Condition
 from invocations.lists.spans import span
 from invocations.models import McpQuota, McpToolInvocation
 from invocations.tasks.models import McpTask
+from mcphub.features.error_groups.models import ErrorGroup
 from sessions_app.keys import naming
 from sessions_app.kit.lists.filters import Between, Choices, During, ListFilter, OneOf, TextIs, WholeNumber, YesOrNo
 from sessions_app.protocol.errors import INTERNAL_CODES

@@ -9,7 +9,6 @@ CHAPTERS: dict[str, str] = {
     "admin:index": "operate/console#overview",
     "connect": "start/clients",
     "invocations_mcptoolinvocation": "operate/console#reading-the-calls",
-    "invocations_errorgroup": "operate/console#errors-in-groups",
     "sessions_app_mcpsession": "operate/console#sessions",
     "invocations_mcptask": "integrate/tasks",
     "invocations_mcprequestenvelope": "audit/audit#what-is-recorded",

@@ -146,7 +146,6 @@ _CORE: tuple[Area, ...] = (
                 "i",
                 words=_("requests tool calls log logs trace csv export download"),
             ),
-            Tab(_("Errors"), "report", "invocations_errorgroup", "e", words=_("failures issues exceptions")),
             Tab(_("Sessions"), "cable", "sessions_app_mcpsession", "s", words=_("connected clients")),
             Tab(_("Tasks"), "task_alt", "invocations_mcptask", "w"),
             Tab(_("Request envelopes"), "drafts", "invocations_mcprequestenvelope"),

@@ -10,10 +10,6 @@ PURPOSES: dict[str, str | Promise] = {
         "Every tool call is recorded here when it arrives, with caller, outcome and duration. Connect a "
         "client to make the first one."
     ),
-    "invocations_errorgroup": _(
-        "Failed calls with the same tool, error code and message are grouped here, so that you can follow, "
-        "resolve or mute them."
-    ),
     "sessions_app_mcpsession": _(
         "A client that connects with a handshake opens a session. Stateless clients have none; their calls "
         "are under Calls."

@@ -24,7 +24,6 @@ from rest_framework.views import APIView
 from invocations.rest.approvals import ApprovalViewSet
 from invocations.rest.audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
 from invocations.rest.calls import InvocationViewSet
-from invocations.rest.errors import ErrorGroupViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
 from invocations.rest.quotas import QuotaViewSet
 from invocations.rest.redaction import RedactionRuleViewSet
@@ -125,7 +124,6 @@ router.register("sessions", SessionViewSet)
 router.register("processes", ProcessViewSet)
 router.register("tasks", TaskViewSet)
 router.register("approvals", ApprovalViewSet)
-router.register("errors", ErrorGroupViewSet)
 router.register("tool-definitions", ToolDefinitionViewSet)
 router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
 router.register("connections", ConnectionViewSet)

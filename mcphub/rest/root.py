@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _CORE: Mapping[str, _StrOrPromise] = {
     "invocations": _("Every recorded call, newest first, with filters, facets and statistics."),
-    "errors": _("Failed calls, grouped by cause."),
     "sessions": _("Client sessions, current and past."),
     "tasks": _("Calls that their clients follow in the background."),
     "processes": _("Processes of the hub, with their transports and last errors."),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from invocations.errors.normalising import key_of, message_of, normalised
+from mcphub.features.error_groups.normalising import key_of, message_of, normalised
 
 if TYPE_CHECKING:
     from invocations.chain.log import Log

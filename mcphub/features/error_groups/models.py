@@ -41,6 +41,7 @@ class ErrorGroup(models.Model):
     reopened = models.BooleanField(_("recurred"), default=False)
 
     class Meta:
+        app_label = "invocations"
         verbose_name = _("error group")
         verbose_name_plural = _("errors")
         ordering = ["-last_at"]

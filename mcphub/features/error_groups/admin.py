@@ -21,10 +21,10 @@ from django.utils.translation import ngettext
 
 from invocations.admin.advice import advice
 from invocations.admin.reading import BodyColumns, RecordedReading, may_read_bodies
-from invocations.errors.judging import judge
-from invocations.errors.models import ErrorGroup
 from invocations.lists.filters import ERROR_FILTERS
 from invocations.models import McpToolInvocation
+from mcphub.features.error_groups.judging import judge
+from mcphub.features.error_groups.models import ErrorGroup
 from sessions_app.admin.lists import Arrangement
 from sessions_app.kit import charts
 from sessions_app.kit.admin.base import detail_action, mark, moment, row_of

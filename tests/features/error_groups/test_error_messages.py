@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invocations.errors.normalising import LONGEST, key_of, message_of, normalised
+from mcphub.features.error_groups.normalising import LONGEST, key_of, message_of, normalised
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from invocations.errors.judging import judge
-from invocations.errors.models import ErrorGroup
 from invocations.lists.filters import ERROR_FILTERS
 from invocations.rest.reads import RecordedViewSet
 from invocations.rest.serializers import sees_bodies
+from mcphub.features.error_groups.judging import judge
+from mcphub.features.error_groups.models import ErrorGroup
 from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, StrictText
 from sessions_app.protocol.errors import Forbidden
 from sessions_app.protocol.json import Json

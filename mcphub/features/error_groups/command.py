@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
 if TYPE_CHECKING:
-    from invocations.errors.models import ErrorGroup
+    from mcphub.features.error_groups.models import ErrorGroup
 
 _LARGEST = 2**63 - 1
 
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from invocations.errors.models import ErrorGroup
+    from mcphub.features.error_groups.models import ErrorGroup
 
     rows = ErrorGroup.objects.order_by("-last_at", "-id")
     rows = rows if options.all else rows.filter(state=ErrorGroup.State.OPEN)
@@ -51,8 +51,8 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _judge(options: argparse.Namespace) -> int:
-    from invocations.errors.judging import judge
-    from invocations.errors.models import ErrorGroup
+    from mcphub.features.error_groups.judging import judge
+    from mcphub.features.error_groups.models import ErrorGroup
     from sessions_app.history import events
 
     numbers = [number for number in options.number if 0 < number <= _LARGEST]

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from invocations.chain.models import AuditTombstone
-from invocations.errors import grouping
-from invocations.errors.judging import judge
-from invocations.errors.models import ErrorGroup
+from mcphub.features.error_groups import grouping
+from mcphub.features.error_groups.judging import judge
+from mcphub.features.error_groups.models import ErrorGroup
 from sessions_app.history.events import Actor
 from sessions_app.history.models import AuditEvent
 from tests.factories import McpToolInvocationFactory

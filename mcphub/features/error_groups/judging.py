@@ -6,7 +6,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 from django.utils import timezone
 
-from invocations.errors.models import ErrorGroup
+from mcphub.features.error_groups.models import ErrorGroup
 from sessions_app.history import events
 from sessions_app.history.events import Actor, actor_of
 
