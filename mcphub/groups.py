@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcphub import feature_list
-from sessions_app.kit.features import installed
+from mcphub.parts import RolePermissions
+from sessions_app.kit.features import declared, installed
 
 _SEEN = (
     "sessions_app.view_mcpsession",
@@ -20,7 +21,6 @@ _SEEN = (
     "tools_catalog.view_mcpconnection",
     "tools_catalog.view_mcpupstreamtool",
     "invocations.view_mcptask",
-    "invocations.view_errorgroup",
     "tools_catalog.view_mcpresource",
     "tools_catalog.view_mcpprompt",
     "tools_catalog.view_mcptoolset",
@@ -141,7 +141,6 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         *_CATALOGUE,
         *_REVIEWING,
         "invocations.cancel_mcptask",
-        "invocations.change_errorgroup",
         "invocations.change_mcperrormapping",
         "invocations.add_mcperrormapping",
         "invocations.decide_mcpapproval",
@@ -192,7 +191,15 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "sessions_app.share_savedview",
     ),
 }
-"""Name -> permissions. A Viewer reads calls without their bodies, which ask for `read_bodies`."""
+"""Name -> permissions, without those that features declare. A Viewer reads calls without their bodies, which ask for
+`read_bodies`.
+"""
+
+
+def permissions(role: str) -> list[str]:
+    """Return the permissions of a role that ships."""
+    added = (part for part in declared(RolePermissions) if part.role in (role, "Viewer"))
+    return [*ROLES[role], *(permission for part in added for permission in part.permissions)]
 
 
 def install(sender: object = None, **kwargs: Any) -> None:
@@ -211,7 +218,8 @@ def install(sender: object = None, **kwargs: Any) -> None:
         for permission in Permission.objects.using(using).select_related("content_type")
     }
     is_whole = len(installed()) == len(feature_list.known())
-    for name, codenames in ROLES.items():
+    for name in ROLES:
+        codenames = permissions(name)
         group, _made = Group.objects.using(using).get_or_create(name=name)
         # Permissions of features that are left out are given once they are on.
         group.permissions.add(*(known[codename] for codename in codenames if is_whole or codename in known))

@@ -212,6 +212,29 @@ class SchemaHook:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaEnum:
+    """The name in the OpenAPI document of choices that several components have, and where they are: a dotted path."""
+
+    name: str
+    choices: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestExamples:
+    """A module with examples of the OpenAPI document, `REQUESTS` and `COMPONENTS`, each by component."""
+
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class RolePermissions:
+    """Permissions of a role that ships; those of Viewer are part of all roles."""
+
+    role: str
+    permissions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NoticeKind:
     """A kind of notice: something of which people may be notified."""
 

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcphub import environment as env
 from mcphub import feature_list, given
+from mcphub.parts import SchemaEnum
 from tools_catalog import encryption_keys
 
 # Where things are ------------------------------------------------------------------------------------
@@ -481,7 +482,6 @@ SPECTACULAR_SETTINGS = {
         "SessionStateEnum": "sessions_app.models.McpSession.State",
         "TaskStateEnum": "invocations.tasks.models.McpTask.State",
         "TaskSupportEnum": "tools_catalog.models.definitions.TaskChoice",
-        "ErrorStateEnum": "mcphub.features.error_groups.models.ErrorGroup.State",
         "OutcomeEnum": "invocations.models.McpToolInvocation.Status",
         "BackendEnum": "tools_catalog.kinds.registry.choices",
         "ConnectionTransportEnum": "tools_catalog.models.McpConnection.Transport",
@@ -491,6 +491,7 @@ SPECTACULAR_SETTINGS = {
         "ResourceBackendEnum": "tools_catalog.models.content.ResourceBackend",
         "PromptBackendEnum": "tools_catalog.models.content.PromptBackend",
         "DirectionEnum": "tools_catalog.models.McpGuardrail.Direction",
+        **{part.name: part.choices for part in feature_list.declared(SchemaEnum)},
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

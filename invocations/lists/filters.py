@@ -21,9 +21,10 @@ from invocations.lists.erased import is_erased
 from invocations.lists.jsonpath import Condition
 from invocations.lists.spans import span
 from invocations.models import McpQuota, McpToolInvocation
+from invocations.parts import EventSubject
 from invocations.tasks.models import McpTask
-from mcphub.features.error_groups.models import ErrorGroup
 from sessions_app.keys import naming
+from sessions_app.kit.features import declared
 from sessions_app.kit.lists.filters import Between, Choices, During, ListFilter, OneOf, TextIs, WholeNumber, YesOrNo
 from sessions_app.protocol.errors import INTERNAL_CODES
 
@@ -227,19 +228,6 @@ TASK_FILTERS: tuple[ListFilter, ...] = (
     TextIs(name="invocation_id"),
 )
 
-ERROR_FILTERS: tuple[ListFilter, ...] = (
-    OneOf(name="state", label="", choices=ErrorGroup.State.choices),
-    TextIs(name="tool", column="tool_name", label=_("tool (exact name)"), known=completing.tools),
-    OneOf(
-        name="error_code",
-        label=_("error code"),
-        key="code",
-        parameter="code",
-        choices=[(code, code) for code in sorted(INTERNAL_CODES)],
-    ),
-    During(name="seen", column="last_at", label="", key="time"),
-)
-
 APPROVAL_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="status", label="", choices=McpApproval.Status.choices),
     TextIs(name="tool", column="tool_name", label=_("tool (exact name)")),
@@ -288,10 +276,13 @@ _SUBJECTS: Choices = [
     ("identity", _("linked identities")),
     ("call", _("calls that waited for approval")),
     ("hub", _("the hub")),
-    ("errorgroup", _("errors")),
     ("audit", _("the audit")),
     ("bodies", _("reads")),
 ]
+
+
+def _subjects() -> Choices:
+    return [*_SUBJECTS, *((part.name, part.title) for part in declared(EventSubject))]
 
 
 def _about(subject: str) -> Q:
@@ -325,7 +316,7 @@ EVENT_FILTERS: tuple[ListFilter, ...] = (
         name="about",
         label=_("what was changed"),
         facet=_("What was changed"),
-        choices=_SUBJECTS,
+        choices=_subjects,
         meant=_about,
         column="kind",
         parameter="about",

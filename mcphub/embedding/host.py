@@ -10,8 +10,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcphub import given
 
-_FEATURES: Final = ("login", "signin")
-"""Those whose tables the core needs. The pages of all features expect the hub's own project."""
+_FEATURES: Final = ("error_groups", "login", "signin")
+"""Those that a host has besides the core, by their commands alone: the pages of all features expect the hub's own
+project.
+"""
 APPS: Final = (
     "oauth2_provider",
     "sessions_app",

@@ -6,8 +6,11 @@ A test holds each against its schema. Request bodies are in `sent`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
+from mcphub.parts import RestExamples
 from mcphub.rest import sent
+from sessions_app.kit.features import declared
 from sessions_app.kit.rest import examples
 from sessions_app.kit.rest.examples import Written
 from sessions_app.protocol import json
@@ -76,14 +79,6 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
     "Consistency": {"old": 1000, "new": 1042, "proof": [_HASH]},
     "Delivery": {"way": "webhook", "state": "sent", "error": ""},
     "Difference": {"path": "/content/0/text", "kind": "changed", "original": "Rain", "replay": "Sun"},
-    "ErrorGroup": {
-        "message": "city: N is not of type 'string'.",
-        "error_code": "invalid_arguments",
-        "hours": {"2026-03-01T12": 3},
-        "days": {"2026-03-01": 3},
-        "callers": [{"principal": "key:1", "label": "auditor", "calls": 3}],
-        "state_by": "",
-    },
     "ErrorMapping": {**sent.MAPPING, "internal_code": "timeout"},
     "Event": {"kind": "tool.changed", "before": {"enabled": True}, "after": {"enabled": False}, "via": "rest"},
     "EventProof": {"checkpoint": _NOTE},
@@ -408,7 +403,12 @@ _OPERATIONS: Mapping[str, Mapping[str, Json]] = {
 
 def add_examples(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, Json]:
     """Put an example at every operation; a postprocessing hook, after all that change schemas."""
+    requests, components = dict(sent.REQUESTS), dict(_COMPONENTS)
+    for part in declared(RestExamples):
+        module = import_module(part.module)
+        requests |= module.REQUESTS
+        components |= module.COMPONENTS
     examples.add_examples(
-        result, Written(requests=sent.REQUESTS, components=_COMPONENTS, members=_MEMBERS, operations=_OPERATIONS)
+        result, Written(requests=requests, components=components, members=_MEMBERS, operations=_OPERATIONS)
     )
     return result

@@ -112,7 +112,6 @@ REQUESTS: Mapping[str, Json] = {
     "PatchedConnectionRequest": _SWITCHED,
     "ErrorMappingRequest": MAPPING,
     "PatchedErrorMappingRequest": {"message_template": "{tool} was too slow.", "reason": REASON},
-    "JudgeRequest": {"reason": REASON},
     "GuardrailRequest": GUARDRAIL,
     "PatchedGuardrailRequest": {"action": "refuse", "reason": REASON},
     "TryGuardrailRequest": {"value": {"to": "ada@example.org"}, "detectors": "email"},

@@ -22,6 +22,7 @@ SERVED_BY = {
     "/api/model-prices/": "chat",
     "/api/notices/": "notifications",
     "/api/alerts/": "alerts",
+    "/api/errors/": "error_groups",
     "/api/audit/shipping/": "audit_export",
     "/scim/v2/Users": "scim",
     "/mcp/messages": "remote_profile",

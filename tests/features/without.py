@@ -30,6 +30,7 @@ ADDRESSES = (
     "/api/model-prices/",
     "/api/notices/",
     "/api/alerts/",
+    "/api/errors/",
     "/api/audit/shipping/",
     "/scim/v2/Users",
     "/mcp/messages",

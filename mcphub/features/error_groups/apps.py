@@ -1,6 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, RestResource
+from invocations.parts import CallsLink, EventSubject, FailureFollower, FailureLink
+from mcphub.parts import ConsolePage, HubCommand, RestExamples, RestResource, RolePermissions, SchemaEnum
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -27,4 +28,18 @@ class ErrorGroupsConfig(FeatureConfig):
             ),
             docs="operate/console#errors-in-groups",
         ),
+        FailureFollower("mcphub.features.error_groups.grouping"),
+        FailureLink(_("Error group"), "mcphub.features.error_groups.links:group_of"),
+        CallsLink(
+            _("Grouped errors"),
+            "bug_report",
+            "admin:invocations_errorgroup_changelist",
+            "invocations.view_errorgroup",
+            "?q=state:open",
+        ),
+        EventSubject("errorgroup", _("errors")),
+        RolePermissions("Viewer", ("invocations.view_errorgroup",)),
+        RolePermissions("Operator", ("invocations.change_errorgroup",)),
+        SchemaEnum("ErrorStateEnum", "mcphub.features.error_groups.models.ErrorGroup.State"),
+        RestExamples("mcphub.features.error_groups.examples"),
     )

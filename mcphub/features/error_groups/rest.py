@@ -10,9 +10,9 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from invocations.lists.filters import ERROR_FILTERS
 from invocations.rest.reads import RecordedViewSet
 from invocations.rest.serializers import sees_bodies
+from mcphub.features.error_groups.filters import ERROR_FILTERS
 from mcphub.features.error_groups.judging import judge
 from mcphub.features.error_groups.models import ErrorGroup
 from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, StrictText

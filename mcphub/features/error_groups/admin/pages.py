@@ -21,8 +21,8 @@ from django.utils.translation import ngettext
 
 from invocations.admin.advice import advice
 from invocations.admin.reading import BodyColumns, RecordedReading, may_read_bodies
-from invocations.lists.filters import ERROR_FILTERS
 from invocations.models import McpToolInvocation
+from mcphub.features.error_groups.filters import ERROR_FILTERS
 from mcphub.features.error_groups.judging import judge
 from mcphub.features.error_groups.models import ErrorGroup
 from sessions_app.admin.lists import Arrangement
