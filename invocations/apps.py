@@ -27,7 +27,7 @@ class InvocationsConfig(AppConfig):
     def ready(self) -> None:
         from invocations import reach, renamed_tools
         from invocations.mapping import bundle as bundled
-        from invocations.quotas import bundle as quotas
+        from mcphub.features.quotas import bundle as quotas
 
         bundled.connect()
         quotas.connect()

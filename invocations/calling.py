@@ -35,7 +35,6 @@ from invocations.ledger.parts import LedgerPart
 from invocations.ledger.quota import RecordQuotas
 from invocations.ledger.rows import Rows
 from invocations.ledger.writer import Ledger
-from invocations.quotas.spending import QuotaCharges, Spending
 from invocations.signals import FinishedSignal, StartedSignal
 from invocations.stages import (
     CallShaper,
@@ -50,6 +49,7 @@ from invocations.stages import (
     StageAnswer,
     Stages,
 )
+from mcphub.features.quotas.spending import QuotaCharges, Spending
 from sessions_app.kit import tracing
 from sessions_app.kit.features import declared, loaded
 from sessions_app.protocol import json

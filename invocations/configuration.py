@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from invocations.mapping.error_map import ErrorMap
-from invocations.quotas.quota import Quotas
 from invocations.redaction.policy import RedactionPolicy
+from mcphub.features.quotas.quota import Quotas
 from sessions_app.caller import Keys
 from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.snapshot import Catalog

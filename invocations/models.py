@@ -27,7 +27,6 @@ from sessions_app.workspaces.scope import OwnedQuerySet, RecordedInWorkspace
 from tools_catalog.models.loadable import LoadableModel
 
 from invocations.approvals.models import McpApproval, McpToolApproval  # isort: skip
-from invocations.quotas.models import McpQuota, QuotaCount  # isort: skip
 from invocations.redaction.models import McpRedactionRule  # isort: skip  # models of this app, in files of their own
 from invocations.tasks.models import McpTask  # isort: skip
 
@@ -36,7 +35,6 @@ __all__ = [
     "McpApproval",
     "McpErrorMapping",
     "McpIdempotencyKey",
-    "McpQuota",
     "McpRedactionRule",
     "McpRequestEnvelope",
     "McpTask",
@@ -44,7 +42,6 @@ __all__ = [
     "McpToolInvocation",
     "OpenCall",
     "OpenCallMark",
-    "QuotaCount",
 ]
 
 

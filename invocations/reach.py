@@ -9,11 +9,11 @@ from django.utils.translation import gettext as _t
 
 from invocations.approvals.asking import ALWAYS, DESTRUCTIVE, NEVER
 from invocations.approvals.models import McpToolApproval
-from invocations.models import McpQuota
-from invocations.quotas.quota import OF_TOOLS
 from invocations.redaction.models import McpRedactionRule
 from invocations.redaction.places import Annotated
 from invocations.redaction.policy import HEADER
+from mcphub.features.quotas.models import McpQuota
+from mcphub.features.quotas.quota import OF_TOOLS
 from tools_catalog.models.reach import READERS, Policed, Toolsets, by_scope
 from tools_catalog.models.renaming import SCOPED
 from tools_catalog.models.ruled import RuledRow

@@ -36,7 +36,6 @@ CORE = {
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
     "policy": "list, show and switch rules about calls, check those in a file, or try them on calls",
     "guardrail": "list, show and switch guardrails, check those in a file, or try detectors on a text",
-    "quota": "list and switch quotas, list prices, say who is near which limit, and whether a call would be refused",
     "audit": "list, show, verify, export and ship what is on record, sign checkpoints, change keys, say what is kept",
     "secrets": "list, write and remove secrets by name, or encrypt all under a new key while the hub runs",
     "client-config": "print the configuration for an MCP client",

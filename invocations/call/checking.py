@@ -21,9 +21,9 @@ from invocations.approvals.asking import Asked
 from invocations.call.policing import client_context, recent_of
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
-from invocations.quotas.quota import Charge, Spent
-from invocations.quotas.spending import error_of, full_of
 from invocations.stages import Stages
+from mcphub.features.quotas.quota import Charge, Spent
+from mcphub.features.quotas.spending import error_of, full_of
 from sessions_app.models import RateLimitBucket
 from sessions_app.protocol.errors import AuditUnavailable, PolicyDenied, RateLimited
 from sessions_app.protocol.json import Json

@@ -20,9 +20,10 @@ from invocations.lists import completing
 from invocations.lists.erased import is_erased
 from invocations.lists.jsonpath import Condition
 from invocations.lists.spans import span
-from invocations.models import McpQuota, McpToolInvocation
+from invocations.models import McpToolInvocation
 from invocations.parts import EventSubject
 from invocations.tasks.models import McpTask
+from mcphub.features.quotas.models import McpQuota
 from sessions_app.keys import naming
 from sessions_app.kit.features import declared
 from sessions_app.kit.lists.filters import Between, Choices, During, ListFilter, OneOf, TextIs, WholeNumber, YesOrNo

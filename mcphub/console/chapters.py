@@ -30,7 +30,6 @@ CHAPTERS: dict[str, str] = {
     "sessions_app_mcpworkspace": "secure/workspaces",
     "tools_catalog_mcppolicyrule": "secure/call-rules",
     "tools_catalog_mcpguardrail": "secure/guardrails",
-    "invocations_mcpquota": "secure/quotas",
     "invocations_mcptoolapproval": "secure/approvals",
     "sessions_app_ratelimitbucket": "operate/limits#calls",
     "invocations_mcpredactionrule": "audit/audit#redaction-and-long-bodies",

@@ -16,7 +16,6 @@ from django.utils.dateparse import parse_datetime
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
-from invocations.admin import quotas
 from invocations.admin.links import listed
 from invocations.approvals import asking as approvals
 from invocations.approvals.models import McpApproval
@@ -25,8 +24,9 @@ from invocations.figures import overview
 from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
-from invocations.quotas import usage
 from mcphub.console import health, traffic
+from mcphub.features.quotas import usage
+from mcphub.features.quotas.admin import pages as quotas
 from sessions_app.history import deciding, guarding
 from sessions_app.kit import charts
 from sessions_app.kit.admin.base import mark

@@ -248,7 +248,6 @@ _CORE: tuple[Area, ...] = (
                 words=_("policy policies deny allow block cel"),
             ),
             Tab(_("Guardrails"), "shield", "tools_catalog_mcpguardrail", words=_("pii dlp injection mask filter")),
-            Tab(_("Quotas"), "data_usage", "invocations_mcpquota", "q", words=_("budget spend limit usage cost")),
             Tab(
                 _("Approval policies"), "rule", "invocations_mcptoolapproval", words=_("human in the loop confirmation")
             ),

@@ -76,9 +76,6 @@ PURPOSES: dict[str, str | Promise] = {
         "A guardrail finds personal data, secrets or injected instructions in arguments and results, and "
         "flags, masks or refuses them."
     ),
-    "invocations_mcpquota": _(
-        "A quota limits how much callers use in a day, week or month, and warns before it refuses."
-    ),
     "invocations_mcptoolapproval": _("An approval policy makes calls of a tool in the chat wait for a person."),
     "sessions_app_ratelimitbucket": _(
         "A caller appears here with its first request that counts against the rate limit."

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from invocations.admin.links import listed
 from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, TOOL, Tally
-from invocations.quotas import usage
+from mcphub.features.quotas import usage
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import breakable, clipped
 from tools_catalog.admin.connections import STATUS_MARKS

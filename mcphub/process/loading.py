@@ -7,8 +7,8 @@ from typing import Any
 from invocations.approvals.asking import load_policies
 from invocations.configuration import Configuration
 from invocations.mapping.load import load_error_map
-from invocations.quotas.load import load_quotas
 from invocations.redaction import load as redaction_rules
+from mcphub.features.quotas.load import load_quotas
 from sessions_app import bus
 from sessions_app.caller import Keys
 from sessions_app.kit.features import declared, loaded

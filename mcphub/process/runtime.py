@@ -29,7 +29,6 @@ from invocations.configuration import Configuration
 from invocations.ledger import limits
 from invocations.ledger.records import Touch
 from invocations.ledger.writer import Ledger
-from invocations.quotas import usage as quotas
 from invocations.reading import Reads
 from invocations.recovery import interrupted
 from invocations.recovery.open_calls import OpenCalls
@@ -37,6 +36,7 @@ from invocations.redaction.records import RecordRedaction, without_secrets
 from invocations.rest import live
 from invocations.tasks import store as tasks
 from invocations.tasks.registry import TaskRegistry
+from mcphub.features.quotas import usage as quotas
 from mcphub.parts import HubService, PeriodicSweep, TokenSource
 from mcphub.process import descriptors, first_run, loading, membership, metrics, siblings
 from mcphub.process.body_deadlines import BodyDeadlines

@@ -25,7 +25,6 @@ from invocations.rest.approvals import ApprovalViewSet
 from invocations.rest.audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
 from invocations.rest.calls import InvocationViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
-from invocations.rest.quotas import QuotaViewSet
 from invocations.rest.redaction import RedactionRuleViewSet
 from invocations.rest.retention import HoldViewSet, RetentionViewSet
 from invocations.rest.tasks import TaskViewSet
@@ -140,7 +139,6 @@ router.register("allowed-hosts", AllowedHostViewSet)
 router.register("toolsets", ToolsetViewSet)
 router.register("policy-rules", PolicyRuleViewSet)
 router.register("guardrails", GuardrailViewSet)
-router.register("quotas", QuotaViewSet)
 router.register("redaction-rules", RedactionRuleViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)

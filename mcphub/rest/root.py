@@ -48,7 +48,6 @@ _CORE: Mapping[str, _StrOrPromise] = {
     "groups": _("Groups of people: console roles and access to tools."),
     "policy-rules": _("Call rules, which deny, allow, or hold calls for approval."),
     "guardrails": _("Guardrails, which inspect arguments and results."),
-    "quotas": _("Quotas and their current usage."),
     "redaction-rules": _("Redaction rules, which remove values from calls before they are recorded."),
     "error-mappings": _("Responses to clients for each internal error code."),
     "saved-views": _("Saved console lists: your own and shared ones."),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext_lazy as _
 
-from invocations.quotas import amounts
+from mcphub.features.quotas import amounts
 from mcphub.parts import NoticeKind
 from sessions_app.kit.features import declared
 from sessions_app.protocol.json import Json

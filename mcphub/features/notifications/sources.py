@@ -16,9 +16,9 @@ from django.utils import timezone
 from invocations.approvals.models import McpApproval
 from invocations.figures.tallies import HOUR, MINUTE, TOOL, Tally
 from invocations.models import CallTally
-from invocations.quotas import usage
 from mcphub.features.notifications import noticing
 from mcphub.features.notifications.models import Notice
+from mcphub.features.quotas import usage
 from mcphub.features.signin.models import Consent
 from mcphub.parts import NoticeKind
 from sessions_app.history.models import AuditEvent, WaitingChange

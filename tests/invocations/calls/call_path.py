@@ -18,8 +18,8 @@ from invocations.exchange import CallExchange, CallRequest
 from invocations.ledger.writer import Ledger
 from invocations.mapping.error_map import ErrorMap
 from invocations.models import McpRequestEnvelope, McpToolInvocation
-from invocations.quotas.quota import Quotas
 from invocations.redaction.policy import RedactionPolicy
+from mcphub.features.quotas.quota import Quotas
 from sessions_app.caller import Caller
 from sessions_app.kit.database import Dedicated
 from sessions_app.protocol import schemas

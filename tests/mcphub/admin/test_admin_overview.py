@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from invocations.models import McpQuota, QuotaCount
-from invocations.quotas.quota import Charge
+from mcphub.features.quotas.models import McpQuota, QuotaCount
+from mcphub.features.quotas.quota import Charge
 from sessions_app.models import ApiKey
 from tests.factories import GroupFactory, McpConnectionFactory, McpToolInvocationFactory
 from tests.tools_catalog.proposals import definition, offer

@@ -20,12 +20,12 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from invocations.lists.filters import QUOTA_FILTERS
-from invocations.models import McpQuota
-from invocations.quotas import amounts, usage
-from invocations.quotas.amounts import CALLS
-from invocations.quotas.forms import QuotaForm
-from invocations.quotas.quota import ALL, OF_MODELS
-from invocations.quotas.usage import QuotaUse
+from mcphub.features.quotas import amounts, usage
+from mcphub.features.quotas.amounts import CALLS
+from mcphub.features.quotas.forms import QuotaForm
+from mcphub.features.quotas.models import McpQuota
+from mcphub.features.quotas.quota import ALL, OF_MODELS
+from mcphub.features.quotas.usage import QuotaUse
 from sessions_app.history import guarding
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment

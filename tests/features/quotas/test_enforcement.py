@@ -13,10 +13,11 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from invocations.ledger.records import Use
-from invocations.models import McpRequestEnvelope, McpToolInvocation, QuotaCount
-from invocations.quotas.counting import QUOTA_SUMS
-from invocations.quotas.quota import QuotaRule, Quotas, charges_of_round
-from invocations.quotas.windows import DAY, MONTH
+from invocations.models import McpRequestEnvelope, McpToolInvocation
+from mcphub.features.quotas.counting import QUOTA_SUMS
+from mcphub.features.quotas.models import QuotaCount
+from mcphub.features.quotas.quota import QuotaRule, Quotas, charges_of_round
+from mcphub.features.quotas.windows import DAY, MONTH
 from sessions_app.caller import Caller
 from sessions_app.models import McpSession
 from sessions_app.protocol import json

@@ -13,9 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from invocations.lists.filters import QUOTA_FILTERS
-from invocations.models import McpQuota
-from invocations.quotas import usage
-from invocations.quotas.models import MOST_LIMIT
+from mcphub.features.quotas import usage
+from mcphub.features.quotas.models import MOST_LIMIT, McpQuota
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.filters import refuse_strange

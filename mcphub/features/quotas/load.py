@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from invocations.models import McpQuota
-from invocations.quotas.quota import Quotas
+from mcphub.features.quotas.models import McpQuota
+from mcphub.features.quotas.quota import Quotas
 from sessions_app.kit.fields import readable_rows
 from tools_catalog.catalog.snapshot import Catalog
 

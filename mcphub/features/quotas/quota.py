@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from invocations.quotas import amounts
-from invocations.quotas.amounts import BYTES, CALLS, MONEY, TOKENS
-from invocations.quotas.windows import Period, QuotaWindow, window_of
+from mcphub.features.quotas import amounts
+from mcphub.features.quotas.amounts import BYTES, CALLS, MONEY, TOKENS
+from mcphub.features.quotas.windows import Period, QuotaWindow, window_of
 from sessions_app.caller import Caller
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.policy.scope import RuledTool, concerns

@@ -9,8 +9,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _t
 
-from invocations.models import McpQuota
-from invocations.quotas.amounts import MILLION, MONEY, decimal_of
+from mcphub.features.quotas.amounts import MILLION, MONEY, decimal_of
+from mcphub.features.quotas.models import McpQuota
 
 if TYPE_CHECKING:
     _QuotaForm = forms.ModelForm[McpQuota]

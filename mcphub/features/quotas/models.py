@@ -15,8 +15,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from invocations.quotas.quota import QuotaRule
-from invocations.quotas.windows import PERIODS
+from mcphub.features.quotas.quota import QuotaRule
+from mcphub.features.quotas.windows import PERIODS
 from sessions_app.models import ApiKey
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel
@@ -143,6 +143,7 @@ class McpQuota(ScopedModel, LoadableModel):
     objects = Switchable.as_manager()
 
     class Meta:
+        app_label = "invocations"
         verbose_name = _("quota")
         verbose_name_plural = _("quotas")
         ordering = ["name"]
@@ -294,6 +295,7 @@ class QuotaCount(models.Model):
     """Of models, of which a quota of money counts nothing."""
 
     class Meta:
+        app_label = "invocations"
         default_permissions = ()
         verbose_name = _("quota usage")
         verbose_name_plural = _("quota usage")

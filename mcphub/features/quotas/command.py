@@ -18,7 +18,7 @@ from mcphub.commands.tool import KIND as TOOLS
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from invocations.quotas.quota import Charge
+    from mcphub.features.quotas.quota import Charge
     from sessions_app.caller import Caller
 
 _LISTED = ("name", "enabled", "per", "unit", "period", "soft_limit", "hard_limit", "applies_to", "target", "provider")
@@ -64,9 +64,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from invocations.models import McpQuota
-    from invocations.quotas import amounts
-    from invocations.quotas.quota import OF_MODELS
+    from mcphub.features.quotas import amounts
+    from mcphub.features.quotas.models import McpQuota
+    from mcphub.features.quotas.quota import OF_MODELS
 
     found = list(McpQuota.objects.select_related("person", "key", "group"))
     if options.json:
@@ -88,8 +88,8 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _usage(options: argparse.Namespace) -> int:
-    from invocations.models import McpQuota
-    from invocations.quotas import amounts, usage
+    from mcphub.features.quotas import amounts, usage
+    from mcphub.features.quotas.models import McpQuota
 
     if options.quota and not McpQuota.objects.filter(name=options.quota).exists():
         raise rows.missing(KIND, options.quota)
@@ -107,7 +107,7 @@ def _usage(options: argparse.Namespace) -> int:
 
 
 def _test(options: argparse.Namespace) -> int:
-    from invocations.quotas import amounts, usage
+    from mcphub.features.quotas import amounts, usage
 
     if bool(options.tool) == bool(options.model):
         raise Stop("mcphub quota: name a tool, or with --model the model of a turn of the chat.")
@@ -140,8 +140,8 @@ def _test(options: argparse.Namespace) -> int:
 
 
 def _charges_of_call(options: argparse.Namespace) -> Iterable[Charge]:
-    from invocations.models import McpQuota
-    from invocations.quotas.quota import Quotas, charges_of
+    from mcphub.features.quotas.models import McpQuota
+    from mcphub.features.quotas.quota import Quotas, charges_of
     from tools_catalog.models import McpToolDefinition, McpToolset
     from tools_catalog.models.ruled import ruled
 
@@ -154,9 +154,9 @@ def _charges_of_call(options: argparse.Namespace) -> Iterable[Charge]:
 
 
 def _charges_of_turn(options: argparse.Namespace) -> Iterable[Charge]:
-    from invocations.models import McpQuota
-    from invocations.quotas.quota import Quotas, charges_of_round
     from mcphub.features.chat.providers.snapshot import Providers
+    from mcphub.features.quotas.models import McpQuota
+    from mcphub.features.quotas.quota import Quotas, charges_of_round
 
     model = Providers.load().find(options.model)
     if model is None:
@@ -168,8 +168,8 @@ def _charges_of_turn(options: argparse.Namespace) -> Iterable[Charge]:
 def _prices(options: argparse.Namespace) -> int:
     import time
 
-    from invocations.quotas import amounts
     from mcphub.features.chat.providers.snapshot import Providers, load_prices
+    from mcphub.features.quotas import amounts
 
     prices, now = load_prices(), time.time()
     models = Providers.load().models.values()
@@ -222,13 +222,13 @@ def _print(found: dict[str, Any], is_good: bool = True) -> int:
 
 
 def _quotas() -> QuerySet[Any]:
-    from invocations.models import McpQuota
+    from mcphub.features.quotas.models import McpQuota
 
     return McpQuota.objects.select_related("person", "key", "group").order_by("name")
 
 
 def _told(row: Any) -> Mapping[str, Any]:
-    from invocations.rest.quotas import QuotaSerializer
+    from mcphub.features.quotas.rest import QuotaSerializer
 
     return dict(QuotaSerializer(row).data)
 

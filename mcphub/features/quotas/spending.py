@@ -18,12 +18,12 @@ from django.db import DatabaseError
 from invocations.call.call import Call
 from invocations.configuration import Configuration
 from invocations.ledger.parts import LedgerPart
-from invocations.models import QuotaCount
-from invocations.quotas import amounts
-from invocations.quotas.amounts import MONEY
-from invocations.quotas.counting import QUOTA_SUMS
-from invocations.quotas.quota import Charge, QuotaRule, Spent, charges_of_result
 from invocations.stages import CommitPart, Place, Proceed, Refuse, Stage, StageAnswer
+from mcphub.features.quotas import amounts
+from mcphub.features.quotas.amounts import MONEY
+from mcphub.features.quotas.counting import QUOTA_SUMS
+from mcphub.features.quotas.models import QuotaCount
+from mcphub.features.quotas.quota import Charge, QuotaRule, Spent, charges_of_result
 from sessions_app.protocol.errors import AuditUnavailable, QuotaReached
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool

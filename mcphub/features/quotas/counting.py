@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from invocations.ledger.records import Record
-from invocations.quotas.quota import Charge, Spent
-from invocations.quotas.windows import QuotaWindow
+from mcphub.features.quotas.quota import Charge, Spent
+from mcphub.features.quotas.windows import QuotaWindow
 from sessions_app.kit.database import Dedicated
 
 _TABLE = "invocations_quotacount"

@@ -14,11 +14,11 @@ from django.contrib.auth.models import Group, User
 from django.db.models import CharField, F, FloatField, Q, QuerySet, Value
 from django.db.models.functions import Cast, Coalesce
 
-from invocations.models import McpQuota, QuotaCount
-from invocations.quotas import amounts
-from invocations.quotas.amounts import MONEY
-from invocations.quotas.quota import Charge, QuotaRule
-from invocations.quotas.windows import QuotaWindow, window_of
+from mcphub.features.quotas import amounts
+from mcphub.features.quotas.amounts import MONEY
+from mcphub.features.quotas.models import McpQuota, QuotaCount
+from mcphub.features.quotas.quota import Charge, QuotaRule
+from mcphub.features.quotas.windows import QuotaWindow, window_of
 from sessions_app.caller import Caller, caller_of, caller_of_key
 from sessions_app.kit.database import delete_in_slices
 from sessions_app.kit.fields import readable_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 
-from invocations.models import McpQuota
+from mcphub.features.quotas.models import McpQuota
 from sessions_app.models import ApiKey
 from tools_catalog.bundles import bundle, entries
 from tools_catalog.bundles.entries import Kind, Report, check_members, load_each

@@ -13,14 +13,14 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from django.utils import translation
 
-from invocations.models import McpQuota, QuotaCount
-from invocations.quotas import usage
-from invocations.quotas.load import load_quotas
-from invocations.quotas.quota import Charge
 from mcphub.cli import main
 from mcphub.features.notifications import noticing, sources
 from mcphub.features.notifications.catalogue import words_of
 from mcphub.features.notifications.models import Notice
+from mcphub.features.quotas import usage
+from mcphub.features.quotas.load import load_quotas
+from mcphub.features.quotas.models import McpQuota, QuotaCount
+from mcphub.features.quotas.quota import Charge
 from mcphub.process import loading
 from sessions_app import bus
 from sessions_app.history.models import WaitingChange

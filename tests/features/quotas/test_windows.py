@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invocations.quotas.quota import Charge, QuotaRule, Quotas, charges_of_result
-from invocations.quotas.windows import DAY, HOUR, MINUTE, MONTH, PERIODS, Period, window_of
+from mcphub.features.quotas.quota import Charge, QuotaRule, Quotas, charges_of_result
+from mcphub.features.quotas.windows import DAY, HOUR, MINUTE, MONTH, PERIODS, Period, window_of
 from sessions_app.caller import Caller
 from tests.invocations.calls.call_path import gives, tool
 

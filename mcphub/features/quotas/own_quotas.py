@@ -8,9 +8,9 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from invocations.quotas import amounts, usage
-from invocations.quotas.quota import ALL
-from invocations.quotas.usage import QuotaUse
+from mcphub.features.quotas import amounts, usage
+from mcphub.features.quotas.quota import ALL
+from mcphub.features.quotas.usage import QuotaUse
 from mcphub.my_access.parts import Part
 from sessions_app.kit.shown import clipped
 
