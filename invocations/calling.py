@@ -49,7 +49,6 @@ from invocations.stages import (
     StageAnswer,
     Stages,
 )
-from mcphub.features.quotas.spending import QuotaCharges, Spending
 from sessions_app.kit import tracing
 from sessions_app.kit.features import declared, loaded
 from sessions_app.protocol import json
@@ -76,17 +75,13 @@ class Calls:
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.commits = Commits(ledger, self.rows)
         self.policing = Policing(self._judge)
-        self.spending = Spending()
         self.guarding = Guarding(self._judge)
         self.approvals = Approvals(self)
+        added = [loaded(part.stage)(self) for part in declared(CallStage)]
         self.stages = Stages(
-            (
-                *(self.policing, self.spending, self.guarding, *self.approvals.stages),
-                *(loaded(part.stage)(self) for part in declared(CallStage)),
-                StartedSignal(),
-            ),
+            (*(self.policing, self.guarding, *self.approvals.stages), *added, StartedSignal()),
             (GuardingResults(self.guarding),),
-            (QuotaCharges(self.spending), self.approvals.uses, FinishedSignal()),
+            (*(each for each in added if isinstance(each, CommitPart)), self.approvals.uses, FinishedSignal()),
             [loaded(part.shaper)(self) for part in declared(CallShaper)],
         )
         self.stages.calls = self

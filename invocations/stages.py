@@ -7,10 +7,10 @@ concerns has an empty one and pays for none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from invocations.call.call import Call
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from sessions_app.protocol.errors import HubError
     from sessions_app.protocol.json import Json
     from tools_catalog.catalog.snapshot import Tool
+
+
+StageT = TypeVar("StageT")
 
 
 class Place(IntEnum):
@@ -76,7 +79,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class CallStage:
-    """Declares a stage of a feature: `module:attribute` of what makes it, once a process, from the `Calls`."""
+    """Declares a stage of a feature: `module:attribute` of what makes it, once a process, from the `Calls`.
+
+    A stage that is a `CommitPart` too takes part in the commits.
+    """
 
     stage: str
 
@@ -109,6 +115,12 @@ class Stage(Protocol):
         there is none, or `CallerPermissions` looks for it by itself.
         """
         return None
+
+    async def refused_now(
+        self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
+    ) -> Mapping[Tool, HubError]:
+        """Return such errors that the database decides, of all tools at once. Raises AuditUnavailable."""
+        return {}
 
 
 class ResultStage(Protocol):
@@ -225,6 +237,19 @@ class Stages:
             if configuration.catalog.tools.get(tool.name) is tool:
                 self._chains[tool] = chain
         return chain
+
+    def one(self, kind: type[StageT]) -> StageT:
+        """Return the stage of a class, which is declared."""
+        return next(stage for stage in self._stages if isinstance(stage, kind))
+
+    async def refused_now(
+        self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
+    ) -> Mapping[Tool, HubError]:
+        """Return the errors of `Stage.refused_now`, of several that of the first stage."""
+        found: Mapping[Tool, HubError] = {}
+        for stage in self._stages:
+            found = {**await stage.refused_now(tools, source, configuration), **found}
+        return found
 
     def shown(self, tool: Tool, configuration: Configuration, arguments: Json, seconds: float) -> Json:
         """Return arguments as the record of a call of the tool shows them that is not made, or not yet."""

@@ -49,6 +49,8 @@ class RestResource:
     about: _StrOrPromise = ""
     """One sentence for `/api/`."""
     basename: str | None = None
+    named_as: str = ""
+    """The member by which answers name such a row. Pages of REST link it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,23 @@ class RowMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class HubMetrics:
+    """A function that takes the hub and returns metrics of its process."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPanel:
+    """A panel of the overview: its template, and a function of the request that returns members of `panel` there, or
+    nothing.
+    """
+
+    template: str
+    rows: str
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaHook:
     """A function that adds to the OpenAPI document, as drf-spectacular's postprocessing hooks do."""
 
@@ -254,6 +273,10 @@ class NoticeKind:
     """A function that returns the states of this kind that hold now: facts by subject. Empty: it is noted by others."""
     outcome: str = ""
     """A function that returns further facts of a state that is over, by its subject."""
+    of_person: bool = False
+    """The person, or a key of the person, that the fact `principal` names may read it without the permission."""
+    shown: str = ""
+    """A function of the facts that returns those which are written another way in the words."""
     shared: tuple[str, ...] = ()
     """Facts for callers without the permission, in events about themselves, whom the fact `principal` names, or about a
     connection with tools that they see. Empty: such callers get none.

@@ -23,7 +23,6 @@ from invocations.lists.spans import span
 from invocations.models import McpToolInvocation
 from invocations.parts import EventSubject
 from invocations.tasks.models import McpTask
-from mcphub.features.quotas.models import McpQuota
 from sessions_app.keys import naming
 from sessions_app.kit.features import declared
 from sessions_app.kit.lists.filters import Between, Choices, During, ListFilter, OneOf, TextIs, WholeNumber, YesOrNo
@@ -233,13 +232,6 @@ APPROVAL_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="status", label="", choices=McpApproval.Status.choices),
     TextIs(name="tool", column="tool_name", label=_("tool (exact name)")),
     TextIs(name="principal", label=_("principal (key:1, user:1, …)"), help_text=_OF_CALLS["principal"].help_text),
-)
-
-QUOTA_FILTERS: tuple[ListFilter, ...] = (
-    OneOf(name="per", label="", choices=McpQuota.Per.choices),
-    OneOf(name="unit", label="", choices=McpQuota.Unit.choices),
-    OneOf(name="period", label="", choices=McpQuota.Period.choices),
-    YesOrNo(name="enabled", label=""),
 )
 
 _SUBJECTS: Choices = [

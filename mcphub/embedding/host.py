@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcphub import given
 
-_FEATURES: Final = ("error_groups", "login", "signin")
+_FEATURES: Final = ("error_groups", "login", "quotas", "signin")
 """Those that a host has besides the core, by their commands alone: the pages of all features expect the hub's own
 project.
 """

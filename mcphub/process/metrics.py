@@ -21,7 +21,7 @@ from invocations.chain.models import AuditBlock
 from invocations.chain.service import log_on
 from invocations.chain.watching import verdict
 from invocations.ledger.counting import BUCKETS, CallCounts
-from mcphub.parts import RowMetrics
+from mcphub.parts import HubMetrics, RowMetrics
 from mcphub.process import siblings
 from sessions_app.kit.features import declared, loaded
 
@@ -121,12 +121,8 @@ def own(hub: Hub) -> bytes:
     )
     for (guardrail, action), count in sorted(hub.calls.guarding.decisions.items()):
         looked.add_metric([guardrail, action], count)
-    refused = CounterMetricFamily(
-        "mcphub_quota_refusals", "Calls and turns of the chat that a quota refused, by the quota.", labels=["quota"]
-    )
-    for quota, count in sorted(hub.calls.spending.refusals.items()):
-        refused.add_metric([quota], count)
-    families += [ruled, asked, held, looked, refused]
+    families += [ruled, asked, held, looked]
+    families += [family for part in declared(HubMetrics) for family in loaded(part.function)(hub)]
     families += _calls(hub.calls.rows.counts)
     families += ProcessCollector(registry=None).collect()
     return _text(_GivenFamilies(families, worker))

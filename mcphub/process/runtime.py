@@ -36,7 +36,6 @@ from invocations.redaction.records import RecordRedaction, without_secrets
 from invocations.rest import live
 from invocations.tasks import store as tasks
 from invocations.tasks.registry import TaskRegistry
-from mcphub.features.quotas import usage as quotas
 from mcphub.parts import HubService, PeriodicSweep, TokenSource
 from mcphub.process import descriptors, first_run, loading, membership, metrics, siblings
 from mcphub.process.body_deadlines import BodyDeadlines
@@ -560,7 +559,6 @@ class Hub:
             repeats.purge()
             approvals.sweep()
             limits.purge()
-            quotas.purge()
             logins.sweep()
             reminding.remind()
             tasks.purge()

@@ -61,15 +61,6 @@ GUARDRAIL: Mapping[str, Json] = {
     "action": "mask",
     "on_failure": "closed",
 }
-QUOTA: Mapping[str, Json] = {
-    "name": "calls-a-day",
-    "per": "person",
-    "unit": "calls",
-    "period": "day",
-    "soft_limit": 800,
-    "hard_limit": 1000,
-    "applies_to": "all",
-}
 PRICE: Mapping[str, Json] = {
     "name": "gpt-5-2026",
     "provider": "openai",
@@ -149,8 +140,6 @@ REQUESTS: Mapping[str, Json] = {
     "PatchedRedactionRuleRequest": _SWITCHED,
     "SavedViewRequest": VIEW,
     "PatchedSavedViewRequest": {"name": "Failed calls of today"},
-    "QuotaRequest": QUOTA,
-    "PatchedQuotaRequest": {"hard_limit": 900, "reason": REASON},
     "ResourceRequest": RESOURCE,
     "PatchedResourceRequest": _SWITCHED,
     "SecretRequest": {**SECRET, "value": "a-long-secret"},

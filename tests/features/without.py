@@ -31,6 +31,7 @@ ADDRESSES = (
     "/api/notices/",
     "/api/alerts/",
     "/api/errors/",
+    "/api/quotas/",
     "/api/audit/shipping/",
     "/scim/v2/Users",
     "/mcp/messages",

@@ -1,5 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
+from mcphub.features.quotas.parts import CountedModels
 from mcphub.parts import (
     ConsoleArea,
     ConsolePage,
@@ -10,6 +11,7 @@ from mcphub.parts import (
     RestEndpoint,
     RestResource,
     SchemaHook,
+    Verbs,
 )
 from sessions_app.kit.features import FeatureConfig
 
@@ -18,12 +20,15 @@ class ChatConfig(FeatureConfig):
     name = "mcphub.features.chat"
     label = "chat"
     verbose_name = _("Chat")
+    requires = ("quotas",)
     parts = (
         HubCommand(
             "chat",
             "ask a model that may use the hub's tools, once or in a conversation",
             "mcphub.features.chat.commands.chat",
         ),
+        Verbs("quota", "mcphub.features.chat.commands.prices"),
+        CountedModels("mcphub.features.chat.providers.snapshot:provider_of_model"),
         HubCommand("provider", "add a provider of models for the chat", "mcphub.features.chat.commands.provider"),
         Endpoints("mcphub.features.chat.endpoints.routes"),
         RestResource(

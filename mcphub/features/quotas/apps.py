@@ -1,6 +1,19 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, MyAccessPart, RestResource
+from invocations.stages import CallStage
+from mcphub.parts import (
+    ConsolePage,
+    HubCommand,
+    HubMetrics,
+    MyAccessPart,
+    NoticeKind,
+    OverviewPanel,
+    PeriodicSweep,
+    RestExamples,
+    RestResource,
+    RolePermissions,
+)
+from sessions_app.bus import FollowedRows
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -9,12 +22,19 @@ class QuotasConfig(FeatureConfig):
     label = "quotas"
     verbose_name = _("Quotas")
     parts = (
+        FollowedRows("quotas_changed", "mcphub.features.quotas.load:load_quotas", reads_catalog=True),
+        CallStage("mcphub.features.quotas.spending:Spending"),
+        PeriodicSweep("mcphub.features.quotas.usage:purge"),
+        HubMetrics("mcphub.features.quotas.metrics:refusals"),
         HubCommand(
             "quota",
             "list and switch quotas, list prices, say who is near which limit, and whether a call would be refused",
             "mcphub.features.quotas.command",
         ),
-        RestResource("quotas", "mcphub.features.quotas.rest:QuotaViewSet", _("Quotas and their current usage.")),
+        RestResource(
+            "quotas", "mcphub.features.quotas.rest:QuotaViewSet", _("Quotas and their current usage."), named_as="quota"
+        ),
+        RestExamples("mcphub.features.quotas.examples"),
         ConsolePage(
             "rules",
             _("Quotas"),
@@ -26,5 +46,46 @@ class QuotasConfig(FeatureConfig):
             about=_("A quota limits how much callers use in a day, week or month, and warns before it refuses."),
             docs="secure/quotas",
         ),
+        OverviewPanel("admin/hub/budgets.html", "mcphub.features.quotas.admin.pages:nearest"),
         MyAccessPart("mcphub.features.quotas.own_quotas:PART", place=65),
+        RolePermissions("Viewer", ("invocations.view_mcpquota",)),
+        RolePermissions(
+            "Operator", ("invocations.add_mcpquota", "invocations.change_mcpquota", "invocations.delete_mcpquota")
+        ),
+        NoticeKind(
+            "budget.near",
+            _("A quota is nearly used up"),
+            _("%(caller)s has used %(used)s of %(limit)s of the quota %(quota)s. It resets at %(ends)s."),
+            "invocations.view_mcpquota",
+            "invocations_mcpquota",
+            ends=True,
+            states="mcphub.features.quotas.notices:near",
+            of_person=True,
+            shown="mcphub.features.quotas.notices:shown",
+            shared=("quota", "caller", "used", "limit", "unit", "ends"),
+        ),
+        NoticeKind(
+            "budget.spent",
+            _("A quota is used up"),
+            _(
+                "%(caller)s has used up the quota %(quota)s: %(used)s of %(limit)s. Further calls are refused until "
+                "%(ends)s."
+            ),
+            "invocations.view_mcpquota",
+            "invocations_mcpquota",
+            ends=True,
+            states="mcphub.features.quotas.notices:spent",
+            of_person=True,
+            shown="mcphub.features.quotas.notices:shown",
+            shared=("quota", "caller", "used", "limit", "unit", "ends"),
+        ),
     )
+
+    def ready(self) -> None:
+        from mcphub.features.quotas import bundle, reach
+        from mcphub.features.quotas.rules import RULES
+        from sessions_app.kit.triggers import install_after_migrate
+
+        bundle.connect()
+        reach.connect()
+        install_after_migrate(self, RULES)

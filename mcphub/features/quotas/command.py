@@ -1,6 +1,4 @@
-"""`mcphub quota`: quotas, listed and switched, their usage, whether a call or chat turn would be refused now, and
-model prices.
-"""
+"""`mcphub quota`: quotas, listed and switched, their usage, and whether a call or chat turn would be refused now."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _LISTED = ("name", "enabled", "per", "unit", "period", "soft_limit", "hard_limit
 
 def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
-        metavar="list|show|enable|disable|usage|test|prices", required=True, title="verbs", dest="verb"
+        metavar="list|show|enable|disable|usage|test", required=True, title="verbs", dest="verb"
     )
     listed = verbs.add_parser("list", help="name the quotas")
     rows.declare_show(verbs, KIND)
@@ -45,8 +43,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--person", metavar="NAME", help="as this person, or account of a service; without either as nobody"
     )
     tested.add_argument("--key", metavar="PREFIX", help="with the key of this prefix")
-    priced = verbs.add_parser("prices", help="say what models cost, and which have no price")
-    for verb in (listed, used, tested, priced):
+    for verb in (listed, used, tested):
         verb.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -60,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
             return rows.show_row(KIND, options)
         if options.verb in ("enable", "disable"):
             return rows.switch(KIND, options)
-        return {"list": _list, "usage": _usage, "test": _test, "prices": _prices}[options.verb](options)
+        return {"list": _list, "usage": _usage, "test": _test}[options.verb](options)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -154,49 +151,17 @@ def _charges_of_call(options: argparse.Namespace) -> Iterable[Charge]:
 
 
 def _charges_of_turn(options: argparse.Namespace) -> Iterable[Charge]:
-    from mcphub.features.chat.providers.snapshot import Providers
     from mcphub.features.quotas.models import McpQuota
+    from mcphub.features.quotas.parts import CountedModels
     from mcphub.features.quotas.quota import Quotas, charges_of_round
+    from sessions_app.kit.features import declared, loaded
 
-    model = Providers.load().find(options.model)
-    if model is None:
+    found = (loaded(part.provider)(options.model) for part in declared(CountedModels))
+    provider = next((each for each in found if each is not None), None)
+    if provider is None:
         raise Stop(f"mcphub quota: there is no model {options.model!r}. `mcphub quota prices` names them.")
     quotas = Quotas([row.compiled() for row in McpQuota.objects.filter(enabled=True)])
-    return charges_of_round(quotas.of_provider(model.provider.slug), _caller(options))
-
-
-def _prices(options: argparse.Namespace) -> int:
-    import time
-
-    from mcphub.features.chat.providers.snapshot import Providers, load_prices
-    from mcphub.features.quotas import amounts
-
-    prices, now = load_prices(), time.time()
-    models = Providers.load().models.values()
-    found = {model.id: prices.of(model.provider.slug, model.name, now) for model in models}
-    if options.json:
-        told = [
-            {
-                "model": name,
-                "price": price and price.name,
-                "input_millionths": price and price.read,
-                "cached_millionths": price and price.cached,
-                "output_millionths": price and price.written,
-            }
-            for name, price in found.items()
-        ]
-        return _print({"currency": amounts.currency(), "models": told})
-    for name, price in found.items():
-        if price is None:
-            print(f"{name}: no price. Quotas of money count nothing of it.")
-            continue
-        read, cached, written = (
-            amounts.said(each, amounts.MONEY) for each in (price.read, price.cached, price.written)
-        )
-        print(f"{name}: a million tokens cost {read} read, {cached} from the cache, {written} written ({price.name}).")
-    if not found:
-        print("There are no models.")
-    return 0
+    return charges_of_round(quotas.of_provider(provider), _caller(options))
 
 
 def _caller(options: argparse.Namespace) -> Caller:

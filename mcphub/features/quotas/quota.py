@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from mcphub.features.quotas import amounts
 from mcphub.features.quotas.amounts import BYTES, CALLS, MONEY, TOKENS
+from mcphub.features.quotas.rules import SUBJECT
 from mcphub.features.quotas.windows import Period, QuotaWindow, window_of
 from sessions_app.caller import Caller
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.policy.scope import RuledTool, concerns
+
+if TYPE_CHECKING:
+    from invocations.configuration import Configuration
 
 OF_TOOLS = frozenset((CALLS, BYTES))
 OF_MODELS = frozenset((TOKENS, MONEY))
@@ -148,6 +153,14 @@ class Quotas:
     def charges(self, tool: Tool, caller: Caller, arguments: str) -> list[Charge]:
         """Return the charges of a call before it runs. `arguments`: canonical JSON."""
         return charges_of(self.of_tool(tool), caller, arguments)
+
+
+_NONE = Quotas()
+
+
+def quotas_of(configuration: Configuration) -> Quotas:
+    found: Quotas = configuration.additions.get(SUBJECT, _NONE)
+    return found
 
 
 def charges_of(rules: Iterable[QuotaRule], caller: Caller, arguments: str) -> list[Charge]:

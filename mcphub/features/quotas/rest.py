@@ -12,8 +12,8 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from invocations.lists.filters import QUOTA_FILTERS
 from mcphub.features.quotas import usage
+from mcphub.features.quotas.filters import QUOTA_FILTERS
 from mcphub.features.quotas.models import MOST_LIMIT, McpQuota
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict

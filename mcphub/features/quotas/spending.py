@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from channels.db import database_sync_to_async
 from django.db import DatabaseError
@@ -23,29 +23,37 @@ from mcphub.features.quotas import amounts
 from mcphub.features.quotas.amounts import MONEY
 from mcphub.features.quotas.counting import QUOTA_SUMS
 from mcphub.features.quotas.models import QuotaCount
-from mcphub.features.quotas.quota import Charge, QuotaRule, Spent, charges_of_result
+from mcphub.features.quotas.quota import Charge, QuotaRule, Spent, charges_of_result, quotas_of
 from sessions_app.protocol.errors import AuditUnavailable, QuotaReached
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.snapshot import Tool
+
+if TYPE_CHECKING:
+    from invocations.call_source import CallSource
+    from invocations.calling import Calls
 
 _AGAIN_SECONDS: Final = 1.0
 """Between two looks at a sum that was full: an operator may have emptied it."""
 _MOST_KEPT: Final = 10_000
 
 
-class Spending(Stage):
-    """The full sums known to one process. Used on its event loop."""
+class Spending(Stage, CommitPart):
+    """Refuses calls at full sums, and charges the others: an intent by its arguments, an outcome by its bytes.
+
+    Has the full sums known to one process. Used on its event loop.
+    """
 
     place = Place.QUOTAS
+    ledger = QUOTA_SUMS
 
-    def __init__(self) -> None:
+    def __init__(self, calls: Calls) -> None:
         self.refusals: Counter[str] = Counter()
         """Of this process since its start, by the quota's name."""
         self._full: dict[str, tuple[int, float]] = {}
         """Key of a sum -> the sum, and until when (monotonic seconds) it is taken for that."""
 
-    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
-        return bool(configuration.quotas.of_tool(tool))
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...] = ()) -> bool:
+        return bool(quotas_of(configuration).of_tool(tool))
 
     async def decide(self, call: Call) -> StageAnswer:
         """Refuse a call whose quotas are known to be exhausted; before an approval request, look them up."""
@@ -80,32 +88,17 @@ class Spending(Stage):
             if key in stale:
                 self._keep(key, amount)
         if full:
-            raise self.refusal(max(full, key=lambda spent: spent.window.ends), is_known=True)
+            raise self._counted(_last_released(full))
 
-    def refusal(self, spent: Spent, *, is_known: bool = False) -> QuotaReached:
-        """Return the error of a call that a full sum refuses, and count the refusal."""
-        quota = spent.charge.quota
-        if not is_known:
-            self._keep(spent.charge.key(spent.window), spent.used)
-        self.refusals[quota.name] += 1
-        return error_of(spent)
-
-    def _keep(self, key: str, used: int) -> None:
-        if len(self._full) >= _MOST_KEPT:
-            self._full.clear()
-        self._full[key] = used, time.monotonic() + _AGAIN_SECONDS
-
-
-class QuotaCharges(CommitPart):
-    """Charges of calls: their intents are refused at a full sum, and results count their bytes."""
-
-    ledger = QUOTA_SUMS
-
-    def __init__(self, spending: Spending) -> None:
-        self._spending = spending
-
-    def concerns(self, tool: Tool, configuration: Configuration) -> bool:
-        return bool(configuration.quotas.of_tool(tool))
+    async def refused_now(
+        self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
+    ) -> Mapping[Tool, QuotaReached]:
+        if not (quotas := quotas_of(configuration)):
+            return {}
+        charges = {tool: quotas.charges(tool, source.caller, "{}") for tool in tools}
+        full = await full_of(list(dict.fromkeys(each for of_tool in charges.values() for each in of_tool)))
+        spent = {tool: [full[each] for each in of_tool if each in full] for tool, of_tool in charges.items()}
+        return {tool: error_of(_last_released(sums)) for tool, sums in spent.items() if sums}
 
     def of_intent(self, call: Call) -> list[Charge]:
         return charges_of_call(call)
@@ -113,12 +106,23 @@ class QuotaCharges(CommitPart):
     def of_outcome(self, brought: list[Charge], result: str | None) -> list[Charge]:
         return charges_of_result(brought, result)
 
-    def refusal(self, reason: Spent) -> QuotaReached:
-        return self._spending.refusal(reason)
-
     def told(self, said: Mapping[LedgerPart, Any]) -> Mapping[str, Json]:
         near = [spent.told() for spent in said.get(self.ledger, ()) if spent.is_near]
         return {"mcphub/quota": near} if near else {}
+
+    def refusal(self, reason: Spent) -> QuotaReached:
+        """Return the error of a call that a full sum refuses; remember the sum, and count the refusal."""
+        self._keep(reason.charge.key(reason.window), reason.used)
+        return self._counted(reason)
+
+    def _counted(self, spent: Spent) -> QuotaReached:
+        self.refusals[spent.charge.quota.name] += 1
+        return error_of(spent)
+
+    def _keep(self, key: str, used: int) -> None:
+        if len(self._full) >= _MOST_KEPT:
+            self._full.clear()
+        self._full[key] = used, time.monotonic() + _AGAIN_SECONDS
 
 
 def error_of(spent: Spent) -> QuotaReached:
@@ -151,7 +155,12 @@ async def full_of(charges: Sequence[Charge]) -> dict[Charge, Spent]:
 
 
 def charges_of_call(call: Call) -> list[Charge]:
-    return call.exchange.configuration.quotas.charges(call.tool, call.exchange.source.caller, call.text)
+    exchange = call.exchange
+    return quotas_of(exchange.configuration).charges(call.tool, exchange.source.caller, call.text)
+
+
+def _last_released(full: Iterable[Spent]) -> Spent:
+    return max(full, key=lambda spent: spent.window.ends)
 
 
 def _words(quota: QuotaRule) -> str:

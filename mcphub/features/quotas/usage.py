@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group, User
-from django.db.models import CharField, F, FloatField, Q, QuerySet, Value
+from django.contrib.auth.models import User
+from django.db.models import F, FloatField, Q, QuerySet
 from django.db.models.functions import Cast, Coalesce
 
 from mcphub.features.quotas import amounts
@@ -20,6 +18,7 @@ from mcphub.features.quotas.models import McpQuota, QuotaCount
 from mcphub.features.quotas.quota import Charge, QuotaRule
 from mcphub.features.quotas.windows import QuotaWindow, window_of
 from sessions_app.caller import Caller, caller_of, caller_of_key
+from sessions_app.keys.naming import names_of
 from sessions_app.kit.database import delete_in_slices
 from sessions_app.kit.fields import readable_rows
 from sessions_app.models import ApiKey
@@ -95,11 +94,8 @@ class QuotaUse:
         }
 
 
-def uses(*, quota: str = "", near: bool = False, most: int = MOST_SHOWN, is_named: bool = True) -> list[QuotaUse]:
-    """Return the sums of now, those nearest to their limits first. `near`: only sums that warn or refuse.
-
-    `is_named`: with their labels, which is a statement more.
-    """
+def uses(*, quota: str = "", near: bool = False, most: int = MOST_SHOWN) -> list[QuotaUse]:
+    """Return the sums of now, those nearest to their limits first. `near`: only sums that warn or refuse."""
     now = time.time()
     rows = _of_now(now).filter(quota__enabled=True)
     if quota:
@@ -109,7 +105,7 @@ def uses(*, quota: str = "", near: bool = False, most: int = MOST_SHOWN, is_name
     limit = Coalesce("quota__hard_limit", "quota__soft_limit")
     rows = rows.annotate(share=Cast("used", FloatField()) / Cast(limit, FloatField()))
     found = [row for row in rows.order_by("-share", "key")[:most] if _is_of(row, now)]
-    labels = labels_of(row.subject for row in found) if is_named else {}
+    labels = names_of(row.subject for row in found)
     return [
         QuotaUse(
             row.quota.name,
@@ -143,7 +139,7 @@ def of_person(person: User) -> list[QuotaUse]:
                 made = (Charge(rule, subject, 0) for subject in rule.subjects(caller))
                 charges |= {charge.key(charge.window(now)): charge for charge in made}
     rows = QuotaCount.objects.in_bulk(charges)
-    labels = labels_of(charge.subject for charge in charges.values())
+    labels = names_of(charge.subject for charge in charges.values())
     found = [_use(charge, now, rows.get(key), labels) for key, charge in charges.items()]
     return sorted(found, key=lambda use: (-use.used / use.limit, use.quota, use.subject))[:MOST_OF_PERSON]
 
@@ -206,31 +202,6 @@ def used_of(charges: Iterable[Charge]) -> dict[Charge, int]:
     keys = {charge.key(charge.window(now)): charge for charge in charges}
     found = dict(QuotaCount.objects.filter(pk__in=keys).values_list("key", "used"))
     return {charge: found.get(key, 0) for key, charge in keys.items()}
-
-
-def labels_of(subjects: Iterable[str]) -> Mapping[str, str]:
-    """Return the names of people, keys and groups that subjects stand for, in one statement."""
-    numbers: dict[str, set[int]] = {"user": set(), "key": set(), "group": set()}
-    for subject in subjects:
-        kind, _, number = subject.partition(":")
-        if kind in numbers and number.isdecimal() and len(number) < 19:
-            numbers[kind].add(int(number))
-    named: dict[str, tuple[QuerySet[Any], str]] = {
-        "user": (get_user_model()._default_manager.all(), "username"),
-        "key": (ApiKey.objects.all(), "name"),
-        "group": (Group.objects.all(), "name"),
-    }
-    parts = [
-        rows.filter(pk__in=numbers[kind])
-        .order_by()
-        .annotate(kind=Value(kind, output_field=CharField()))
-        .values_list("kind", "pk", column)
-        for kind, (rows, column) in named.items()
-        if numbers[kind]
-    ]
-    if not parts:
-        return {}
-    return {f"{kind}:{pk}": name for kind, pk, name in parts[0].union(*parts[1:], all=True)}
 
 
 def purge() -> int:

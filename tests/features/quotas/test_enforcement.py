@@ -17,6 +17,8 @@ from invocations.models import McpRequestEnvelope, McpToolInvocation
 from mcphub.features.quotas.counting import QUOTA_SUMS
 from mcphub.features.quotas.models import QuotaCount
 from mcphub.features.quotas.quota import QuotaRule, Quotas, charges_of_round
+from mcphub.features.quotas.rules import SUBJECT
+from mcphub.features.quotas.spending import Spending
 from mcphub.features.quotas.windows import DAY, MONTH
 from sessions_app.caller import Caller
 from sessions_app.models import McpSession
@@ -77,7 +79,7 @@ def test_a_refusal_is_on_record_with_the_name_of_the_quota() -> None:
         async with CallPath(tool(gives(ToolResult(content=[]))), quotas=Quotas([quota(hard=1)])) as call_path:
             await call_path.call()
             error = await refused(call_path)
-            assert call_path.calls.spending.refusals == {"daily": 1}
+            assert call_path.calls.stages.one(Spending).refusals == {"daily": 1}
         row = (await invocations())[-1]
         assert (row.error_code, row.invocation_id) == ("quota_reached", error.invocation_id)
         assert row.error["data"]["details"]["quota"] == "daily"
@@ -198,7 +200,7 @@ def test_a_higher_limit_holds_at_once_and_an_emptied_sum_within_a_second() -> No
         async with CallPath(tool(gives(ToolResult(content=[]))), quotas=Quotas([quota(hard=1)])) as call_path:
             await call_path.call()
             await refused(call_path)
-            call_path.configuration = replace(call_path.configuration, quotas=Quotas([quota(hard=2)]))
+            call_path.configuration = replace(call_path.configuration, additions={SUBJECT: Quotas([quota(hard=2)])})
             await call_path.call()
             await refused(call_path)
             await sync_to_async(QuotaCount.objects.all().delete)()

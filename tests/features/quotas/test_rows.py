@@ -20,10 +20,12 @@ from mcphub.features.notifications.models import Notice
 from mcphub.features.quotas import usage
 from mcphub.features.quotas.load import load_quotas
 from mcphub.features.quotas.models import McpQuota, QuotaCount
-from mcphub.features.quotas.quota import Charge
+from mcphub.features.quotas.quota import Charge, quotas_of
+from mcphub.features.quotas.rules import SUBJECT
 from mcphub.process import loading
 from sessions_app import bus
 from sessions_app.history.models import WaitingChange
+from sessions_app.keys.naming import names_of
 from sessions_app.models import ApiKey, AuditEvent
 from tests.factories import ApiKeyFactory, GroupFactory, McpToolDefinitionFactory, UserFactory
 from tests.rest import by_key, by_person, error_of
@@ -118,11 +120,11 @@ def test_each_edit_is_an_event_and_wakes_the_processes() -> None:
 def test_a_changed_quota_is_read_into_the_configuration() -> None:
     a_quota(person=UserFactory())
     known = loading.first_configuration()
-    assert [rule.name for rule in known.quotas.rules] == ["daily"]
+    assert [rule.name for rule in quotas_of(known).rules] == ["daily"]
     McpQuota.objects.get().delete()
     a_quota(name="off", enabled=False)
-    assert not loading.changes(known, {bus.QUOTAS_CHANGED})["quotas"]
-    assert bus.QUOTAS_CHANGED in bus.FOLLOWED
+    assert not loading.changes(known, {SUBJECT})["additions"][SUBJECT]
+    assert SUBJECT in bus.followed()
 
 
 def test_toolsets_are_known_to_quotas() -> None:
@@ -331,9 +333,9 @@ def test_names_of_subjects_are_one_statement(django_assert_num_queries: Any) -> 
     person, key, group = UserFactory(username="ann"), ApiKeyFactory(name="bot"), GroupFactory(name="staff")
     subjects = [f"user:{person.pk}", f"key:{key.pk}", f"group:{group.pk}", "all", "user:x", "user:999999"]
     with django_assert_num_queries(1):
-        assert usage.labels_of(subjects) == dict(zip(subjects, ["ann", "bot", "staff"], strict=False))
+        assert names_of(subjects) == dict(zip(subjects, ["ann", "bot", "staff"], strict=False))
     with django_assert_num_queries(0):
-        assert usage.labels_of(["all"]) == {}
+        assert names_of(["all"]) == {}
 
 
 # Bundles -------------------------------------------------------------------------------------------

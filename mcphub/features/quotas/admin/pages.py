@@ -19,9 +19,9 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from invocations.lists.filters import QUOTA_FILTERS
 from mcphub.features.quotas import amounts, usage
 from mcphub.features.quotas.amounts import CALLS
+from mcphub.features.quotas.filters import QUOTA_FILTERS
 from mcphub.features.quotas.forms import QuotaForm
 from mcphub.features.quotas.models import McpQuota
 from mcphub.features.quotas.quota import ALL, OF_MODELS
@@ -36,6 +36,7 @@ from tools_catalog.admin.switch import SwitchActions
 
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
+_MOST_ON_OVERVIEW = 5
 _MARKS = {"open": ("good", _("Open")), "warns": ("warn", _("Near the limit")), "refuses": ("bad", _("Used up"))}
 
 # An admin is one object for all requests, and the columns of its pages are given the row alone.
@@ -169,3 +170,9 @@ def shown(use: QuotaUse) -> dict[str, object]:
         "state": mark(kind, word),
         "ends_at": timezone.localtime(use.ends_at),
     }
+
+
+def nearest(request: HttpRequest) -> dict[str, object]:
+    """Return the sums closest to their limits, for the overview."""
+    found = usage.uses(most=_MOST_ON_OVERVIEW) if request.user.has_perm("invocations.view_mcpquota") else []
+    return {"budgets": [shown(use) for use in found]} if found else {}
