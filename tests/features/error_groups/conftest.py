@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from invocations.chain import service
-from invocations.chain.keys import KeyFolder
 from invocations.chain.log import Log
 from invocations.chain.sealer import Sealer
 from sessions_app.kit.database import Dedicated
@@ -27,11 +26,6 @@ def database() -> Iterator[Dedicated]:
 @pytest.fixture
 def log(database: Dedicated) -> Log:
     return service.log_of(database)
-
-
-@pytest.fixture
-def keys() -> KeyFolder:
-    return service.keys()
 
 
 @pytest.fixture

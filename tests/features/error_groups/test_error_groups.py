@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from invocations.chain import service
 from invocations.chain.models import AuditTombstone
 from mcphub.features.error_groups import grouping
 from mcphub.features.error_groups.judging import judge
@@ -45,10 +46,8 @@ def test_failures_that_differ_in_numbers_are_one_group(sealer):
     assert ErrorGroup.objects.count() == 2
 
 
-def test_two_processes_that_seal_count_each_failure_once(sealer, log, keys):
-    from invocations.chain.sealer import Sealer
-
-    other = Sealer(log, keys)
+def test_two_processes_that_seal_count_each_failure_once(sealer, database):
+    other = service.sealer_of(database)
     for number in range(6):
         fail(f"No order {number}")
         (sealer, other)[number % 2].seal()
