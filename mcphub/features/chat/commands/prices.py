@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from mcphub.commands.stop import database_or_stop, start_django
+from mcphub.commands.stop import migrated_database, start_django
 
 
 def declare(verbs: Any) -> None:
@@ -16,10 +16,7 @@ def declare(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
-
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         return _prices(options)
 
 
