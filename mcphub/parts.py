@@ -247,10 +247,10 @@ class RestExamples:
 
 @dataclass(frozen=True, slots=True)
 class RolePermissions:
-    """Permissions of a role that ships; those of Viewer are part of all roles."""
+    """Permissions of roles that ship; without roles of all."""
 
-    role: str
     permissions: tuple[str, ...]
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, DoctorCheck, HubService, NoticeKind, RestResource, Verbs
+from mcphub.parts import ConsolePage, DoctorCheck, HubService, NoticeKind, RestResource, RolePermissions, Verbs
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -40,4 +40,5 @@ class AuditExportConfig(FeatureConfig):
             states="mcphub.features.audit_export.service:late",
         ),
         DoctorCheck("shipping", "mcphub.features.audit_export.doctor:check"),
+        RolePermissions(("invocations.view_shippingtarget",), ("Auditor",)),
     )

@@ -10,6 +10,7 @@ from mcphub.parts import (
     PaletteAction,
     RestEndpoint,
     RestResource,
+    RolePermissions,
     SchemaHook,
     Verbs,
 )
@@ -114,6 +115,34 @@ class ChatConfig(FeatureConfig):
         ),
         PaletteAction(_("Chat usage"), "bar_chart", "admin:chat_usage", ("chat.view_query",), _("tokens")),
         DoctorCheck("prices", "mcphub.features.chat.doctor:check_prices"),
+        RolePermissions(
+            (
+                "chat.view_chatprovider",
+                "chat.view_chatmodel",
+                "chat.view_chatmodelprice",
+                "chat.view_chatkey",
+                "chat.view_chatsession",
+                "chat.view_query",
+            )
+        ),
+        RolePermissions(("chat.read_conversations",), ("Auditor",)),
+        RolePermissions(
+            (
+                "chat.add_chatprovider",
+                "chat.change_chatprovider",
+                "chat.test_chatprovider",
+                "chat.add_chatmodel",
+                "chat.change_chatmodel",
+                "chat.delete_chatmodel",
+                "chat.add_chatmodelprice",
+                "chat.change_chatmodelprice",
+                "chat.delete_chatmodelprice",
+                "chat.add_chatkey",
+                "chat.change_chatkey",
+                "chat.delete_chatkey",
+            ),
+            ("Operator",),
+        ),
     )
 
     def ready(self) -> None:

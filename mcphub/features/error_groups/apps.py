@@ -38,8 +38,8 @@ class ErrorGroupsConfig(FeatureConfig):
             "?q=state:open",
         ),
         EventSubject("errorgroup", _("errors")),
-        RolePermissions("Viewer", ("invocations.view_errorgroup",)),
-        RolePermissions("Operator", ("invocations.change_errorgroup",)),
+        RolePermissions(("invocations.view_errorgroup",)),
+        RolePermissions(("invocations.change_errorgroup",), ("Operator",)),
         SchemaEnum("ErrorStateEnum", "mcphub.features.error_groups.models.ErrorGroup.State"),
         RestExamples("mcphub.features.error_groups.examples"),
     )

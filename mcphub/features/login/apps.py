@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, PageRoutes, PaletteAction
+from mcphub.parts import ConsolePage, HubCommand, PageRoutes, PaletteAction, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -57,4 +57,7 @@ class LoginConfig(FeatureConfig):
         PaletteAction(
             _("Invite someone"), "mail", "admin:login_invitation_add", ("login.add_invitation",), _("new person user")
         ),
+        RolePermissions(("login.view_loginprovider", "login.view_invitation", "login.view_secondfactor"), ("Auditor",)),
+        RolePermissions(("login.view_linkedidentity",), ("Auditor", "Operator")),
+        RolePermissions(("login.delete_linkedidentity",), ("Operator",)),
     )

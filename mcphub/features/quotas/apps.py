@@ -48,9 +48,9 @@ class QuotasConfig(FeatureConfig):
         ),
         OverviewPanel("admin/hub/budgets.html", "mcphub.features.quotas.admin.pages:nearest"),
         MyAccessPart("mcphub.features.quotas.own_quotas:PART", place=65),
-        RolePermissions("Viewer", ("invocations.view_mcpquota",)),
+        RolePermissions(("invocations.view_mcpquota",)),
         RolePermissions(
-            "Operator", ("invocations.add_mcpquota", "invocations.change_mcpquota", "invocations.delete_mcpquota")
+            ("invocations.add_mcpquota", "invocations.change_mcpquota", "invocations.delete_mcpquota"), ("Operator",)
         ),
         NoticeKind(
             "budget.near",

@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, MyAccessPart, PageRoutes, PeriodicSweep, TokenSource
+from mcphub.parts import ConsolePage, HubCommand, MyAccessPart, PageRoutes, PeriodicSweep, RolePermissions, TokenSource
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -41,6 +41,10 @@ class SigninConfig(FeatureConfig):
         MyAccessPart("mcphub.features.signin.my_clients:PART", place=25),
         TokenSource("mcphub.features.signin.issuers.tokens:ForeignTokens"),
         PeriodicSweep("mcphub.features.signin.sweeping:sweep"),
+        RolePermissions(("signin.view_consent", "signin.view_issuer"), ("Auditor", "Operator")),
+        RolePermissions(
+            ("signin.delete_consent", "signin.add_issuer", "signin.change_issuer", "signin.test_issuer"), ("Operator",)
+        ),
     )
 
     def ready(self) -> None:

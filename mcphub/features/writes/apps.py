@@ -1,7 +1,16 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.stages import CallStage
-from mcphub.parts import ConsoleBanner, ConsolePage, DoctorCheck, HubCommand, NoticeKind, PaletteAction, RestResource
+from mcphub.parts import (
+    ConsoleBanner,
+    ConsolePage,
+    DoctorCheck,
+    HubCommand,
+    NoticeKind,
+    PaletteAction,
+    RestResource,
+    RolePermissions,
+)
 from sessions_app.bus import FollowedRows
 from sessions_app.kit.features import FeatureConfig
 
@@ -51,6 +60,8 @@ class WritesConfig(FeatureConfig):
             states="mcphub.features.writes.in_force:states",
         ),
         DoctorCheck("writes", "mcphub.features.writes.in_force:check"),
+        RolePermissions(("writes.view_writestop",)),
+        RolePermissions(("writes.add_writestop", "writes.change_writestop"), ("Operator", "Upstream manager")),
     )
 
     def ready(self) -> None:
