@@ -1,5 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
+from invocations.parts import EventSubject
 from mcphub.parts import ConsolePage, DoctorCheck, HubService, NoticeKind, RestResource, RolePermissions, Verbs
 from sessions_app.kit.features import FeatureConfig
 
@@ -41,4 +42,5 @@ class AuditExportConfig(FeatureConfig):
         ),
         DoctorCheck("shipping", "mcphub.features.audit_export.doctor:check"),
         RolePermissions(("invocations.view_shippingtarget",), ("Auditor",)),
+        EventSubject("shippingtarget", _("audit export")),
     )

@@ -1,5 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
+from invocations.parts import EventSubject
 from mcphub.features.quotas.parts import CountedModels
 from mcphub.parts import (
     ConsoleArea,
@@ -143,6 +144,9 @@ class ChatConfig(FeatureConfig):
             ),
             ("Operator",),
         ),
+        EventSubject("chatprovider", _("providers")),
+        EventSubject("chatmodel", _("models")),
+        EventSubject("chatkey", _("chat settings of keys")),
     )
 
     def ready(self) -> None:

@@ -1,5 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
+from invocations.parts import EventSubject
 from mcphub.parts import ConsolePage, HubCommand, PageRoutes, PaletteAction, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 
@@ -60,4 +61,8 @@ class LoginConfig(FeatureConfig):
         RolePermissions(("login.view_loginprovider", "login.view_invitation", "login.view_secondfactor"), ("Auditor",)),
         RolePermissions(("login.view_linkedidentity",), ("Auditor", "Operator")),
         RolePermissions(("login.delete_linkedidentity",), ("Operator",)),
+        EventSubject("loginprovider", _("login providers")),
+        EventSubject("invitation", _("invitations")),
+        EventSubject("second_factor", _("second factors")),
+        EventSubject("identity", _("linked identities")),
     )

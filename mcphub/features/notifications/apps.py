@@ -1,5 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
+from invocations.parts import EventSubject
 from mcphub.parts import (
     ConsolePage,
     HubCommand,
@@ -81,4 +82,5 @@ class NotificationsConfig(FeatureConfig):
                 "telling.delete_subscription",
             )
         ),
+        EventSubject("subscription", _("subscriptions")),
     )

@@ -1,5 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
+from invocations.parts import EventSubject
 from mcphub.parts import ConsolePage, HubCommand, MyAccessPart, PageRoutes, PeriodicSweep, RolePermissions, TokenSource
 from sessions_app.kit.features import FeatureConfig
 
@@ -45,6 +46,9 @@ class SigninConfig(FeatureConfig):
         RolePermissions(
             ("signin.delete_consent", "signin.add_issuer", "signin.change_issuer", "signin.test_issuer"), ("Operator",)
         ),
+        EventSubject("issuer", _("trusted issuers")),
+        EventSubject("consent", _("authorized apps")),
+        EventSubject("token", _("client tokens")),
     )
 
     def ready(self) -> None:
