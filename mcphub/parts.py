@@ -5,7 +5,7 @@ Imports nothing heavy: commands read the parts before Django is set up. Code is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -215,12 +215,19 @@ class HubMetrics:
 
 @dataclass(frozen=True, slots=True)
 class OverviewPanel:
-    """A panel of the overview: its template, and a function of the request that returns members of `panel` there, or
-    nothing.
-    """
+    """A panel of the overview: its template, and a function of the request that returns `PanelRows`, or None."""
 
     template: str
     rows: str
+
+
+@dataclass(frozen=True, slots=True)
+class PanelRows:
+    """Rows of a panel before people and keys in it have names: the overview looks all of them up at once."""
+
+    subjects: Sequence[str]
+    shown: Callable[[Mapping[str, str]], Mapping[str, object]]
+    """Returns members of `panel` in the template, by the names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,9 @@ from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
 from mcphub.console import health, traffic
-from mcphub.parts import OverviewPanel
+from mcphub.parts import OverviewPanel, PanelRows
 from sessions_app.history import deciding, guarding
+from sessions_app.keys.naming import names_of
 from sessions_app.kit import charts
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.features import declared, loaded
@@ -55,10 +56,13 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
     steps = _steps(request)
     connections = _enabled_connections() if may("tools_catalog.view_mcpconnection") else []
     findings += health.of_connections(connections)
+    panels = {} if steps else _panels(request)
+    subjects = [subject for rows in panels.values() for subject in rows.subjects]
+    names: Mapping[str, str] = {}
     if may("invocations.view_mcptoolinvocation") and not steps:
         span = chosen(request)
         found = overview.between(span.after, span.before, is_compared=True)
-        names = traffic.names_of_callers(found)
+        names = traffic.names_of_callers(found, subjects)
         findings += health.of_calls(found)
         tiles += _call_tiles(found)
         context |= {"range": span, "ranges": range_links(span.name), "charts": charts_of(found), "window": found}
@@ -67,6 +71,8 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
             "traffic": traffic.drawn(request, found, connections, names),
             "until": min(found.before, timezone.now()),
         }
+    elif subjects:
+        names = names_of(subjects)
     if may("sessions_app.view_mcpsession") and not steps:
         tiles.append(_active_sessions())
     if may("tools_catalog.view_mcptooldefinition"):
@@ -77,15 +83,15 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
     tiles += _waiting(request)
     if may("invocations.view_auditblock"):
         tiles.append(_sealed())
-    context |= {"panels": [] if steps else _panels(request)}
+    context["panels"] = [{"template": template, **rows.shown(names)} for template, rows in panels.items()]
     context |= {"tiles": tiles, "steps": steps, "findings": findings, "now": timezone.now()}
     return context
 
 
-def _panels(request: HttpRequest) -> list[dict[str, object]]:
-    """Return what features show, each with its template."""
-    shown = ((part.template, loaded(part.rows)(request)) for part in declared(OverviewPanel))
-    return [{"template": template, **rows} for template, rows in shown if rows]
+def _panels(request: HttpRequest) -> dict[str, PanelRows]:
+    """Return what features show, by their templates."""
+    found = ((part.template, loaded(part.rows)(request)) for part in declared(OverviewPanel))
+    return {template: rows for template, rows in found if rows is not None}
 
 
 def _enabled_connections() -> list[McpConnection]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,13 +76,13 @@ def drawn(
     )
 
 
-def names_of_callers(found: Overview) -> Mapping[str, str]:
-    """Return the names of the busiest callers, as many as map and table show, and some more.
+def names_of_callers(found: Overview, others: Sequence[str]) -> Mapping[str, str]:
+    """Return the names of the busiest callers, as many as map and table show, and of the others.
 
     One statement. Deleted ones have no name.
     """
     callers = sorted(found.counts(CALLER).items(), key=lambda each: (-each[1].calls, each[0]))
-    return names_of(name for name, _tally in callers[:MOST_NAMED])
+    return names_of([*(name for name, _tally in callers[:MOST_NAMED]), *others])
 
 
 def _by_upstream(found: Overview) -> tuple[dict[int, Tally], Tally]:

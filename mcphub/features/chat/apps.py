@@ -1,7 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.parts import EventSubject
-from mcphub.features.quotas.parts import CountedModels
+from mcphub.features.quotas.apps import CountedModels
 from mcphub.parts import (
     ConsoleArea,
     ConsolePage,

@@ -19,7 +19,6 @@ from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, Strict
 from sessions_app.protocol.errors import Forbidden
 from sessions_app.protocol.json import Json
 
-_PEOPLE = "By people who are logged in, not by keys."
 _SLOTS = {"type": "object", "additionalProperties": {"type": "integer"}}
 _CALLERS = {
     "type": "array",
@@ -86,6 +85,16 @@ class JudgeSerializer(AskedSerializer):
     reason = StrictText(required=False, allow_blank=True, max_length=500, help_text="Kept on record.")
 
 
+def _deed(summary: str) -> Any:
+    """Return the description of a decision about a group."""
+    return extend_schema(
+        summary=summary,
+        request=JudgeSerializer,
+        responses={200: ErrorGroupSerializer},
+        description="By people who are logged in, not by keys.",
+    )
+
+
 @extend_schema_view(
     list=extend_schema(summary="Errors in groups, last seen first"),
     retrieve=extend_schema(summary="One group of errors"),
@@ -112,32 +121,17 @@ class ErrorGroupViewSet(RecordedViewSet[ErrorGroup]):
         self._record([answer.data["id"]], subject=str(answer.data["id"]))
         return answer
 
-    @extend_schema(
-        summary="Count errors of this kind without listing them as open",
-        request=JudgeSerializer,
-        responses={200: ErrorGroupSerializer},
-        description=_PEOPLE,
-    )
+    @_deed("Count errors of this kind without listing them as open")
     @action(detail=True, methods=["post"])
     def mute(self, request: Request, pk: str) -> Response:
         return self._judged(request, "mute")
 
-    @extend_schema(
-        summary="Say that errors of this kind are over; the next one opens the group again",
-        request=JudgeSerializer,
-        responses={200: ErrorGroupSerializer},
-        description=_PEOPLE,
-    )
+    @_deed("Say that errors of this kind are over; the next one opens the group again")
     @action(detail=True, methods=["post"])
     def resolve(self, request: Request, pk: str) -> Response:
         return self._judged(request, "resolve")
 
-    @extend_schema(
-        summary="Open a muted or resolved group again",
-        request=JudgeSerializer,
-        responses={200: ErrorGroupSerializer},
-        description=_PEOPLE,
-    )
+    @_deed("Open a muted or resolved group again")
     @action(detail=True, methods=["post"])
     def reopen(self, request: Request, pk: str) -> Response:
         return self._judged(request, "reopen")

@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 from django.utils.translation import gettext_lazy as _
 
 from invocations.stages import CallStage
@@ -15,6 +17,15 @@ from mcphub.parts import (
 )
 from sessions_app.bus import FollowedRows
 from sessions_app.kit.features import FeatureConfig
+
+
+@dataclass(frozen=True, slots=True)
+class CountedModels:
+    """A part of other features: models whose tokens and money quotas count. Names a function that returns the provider
+    of a model's id, or None.
+    """
+
+    provider: str
 
 
 class QuotasConfig(FeatureConfig):

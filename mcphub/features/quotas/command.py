@@ -148,8 +148,8 @@ def _charges_of_call(options: argparse.Namespace) -> Iterable[Charge]:
 
 
 def _charges_of_turn(options: argparse.Namespace) -> Iterable[Charge]:
+    from mcphub.features.quotas.apps import CountedModels
     from mcphub.features.quotas.models import McpQuota
-    from mcphub.features.quotas.parts import CountedModels
     from mcphub.features.quotas.quota import Quotas, charges_of_round
     from sessions_app.kit.features import declared, loaded
 

@@ -94,8 +94,11 @@ class QuotaUse:
         }
 
 
-def uses(*, quota: str = "", near: bool = False, most: int = MOST_SHOWN) -> list[QuotaUse]:
-    """Return the sums of now, those nearest to their limits first. `near`: only sums that warn or refuse."""
+def uses(*, quota: str = "", near: bool = False, most: int = MOST_SHOWN, is_named: bool = True) -> list[QuotaUse]:
+    """Return the sums of now, those nearest to their limits first. `near`: only sums that warn or refuse.
+
+    `is_named`: with their labels, which is a statement more.
+    """
     now = time.time()
     rows = _of_now(now).filter(quota__enabled=True)
     if quota:
@@ -105,7 +108,7 @@ def uses(*, quota: str = "", near: bool = False, most: int = MOST_SHOWN) -> list
     limit = Coalesce("quota__hard_limit", "quota__soft_limit")
     rows = rows.annotate(share=Cast("used", FloatField()) / Cast(limit, FloatField()))
     found = [row for row in rows.order_by("-share", "key")[:most] if _is_of(row, now)]
-    labels = names_of(row.subject for row in found)
+    labels = names_of(row.subject for row in found) if is_named else {}
     return [
         QuotaUse(
             row.quota.name,

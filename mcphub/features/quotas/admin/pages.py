@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import admin
@@ -26,6 +27,7 @@ from mcphub.features.quotas.forms import QuotaForm
 from mcphub.features.quotas.models import McpQuota
 from mcphub.features.quotas.quota import ALL, OF_MODELS
 from mcphub.features.quotas.usage import QuotaUse
+from mcphub.parts import PanelRows
 from sessions_app.history import guarding
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
@@ -172,7 +174,13 @@ def shown(use: QuotaUse) -> dict[str, object]:
     }
 
 
-def nearest(request: HttpRequest) -> dict[str, object]:
+def nearest(request: HttpRequest) -> PanelRows | None:
     """Return the sums closest to their limits, for the overview."""
-    found = usage.uses(most=_MOST_ON_OVERVIEW) if request.user.has_perm("invocations.view_mcpquota") else []
-    return {"budgets": [shown(use) for use in found]} if found else {}
+    if not request.user.has_perm("invocations.view_mcpquota"):
+        return None
+    found = usage.uses(most=_MOST_ON_OVERVIEW, is_named=False)
+
+    def named(names: Mapping[str, str]) -> dict[str, object]:
+        return {"budgets": [shown(replace(use, label=names.get(use.subject, ""))) for use in found]}
+
+    return PanelRows([use.subject for use in found], named) if found else None
