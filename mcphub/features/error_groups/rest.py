@@ -85,14 +85,11 @@ class JudgeSerializer(AskedSerializer):
     reason = StrictText(required=False, allow_blank=True, max_length=500, help_text="Kept on record.")
 
 
-def _deed(summary: str) -> Any:
-    """Return the description of a decision about a group."""
-    return extend_schema(
-        summary=summary,
-        request=JudgeSerializer,
-        responses={200: ErrorGroupSerializer},
-        description="By people who are logged in, not by keys.",
-    )
+_DEED: dict[str, Any] = {
+    "request": JudgeSerializer,
+    "responses": {200: ErrorGroupSerializer},
+    "description": "By people who are logged in, not by keys.",
+}
 
 
 @extend_schema_view(
@@ -121,17 +118,17 @@ class ErrorGroupViewSet(RecordedViewSet[ErrorGroup]):
         self._record([answer.data["id"]], subject=str(answer.data["id"]))
         return answer
 
-    @_deed("Count errors of this kind without listing them as open")
+    @extend_schema(summary="Count errors of this kind without listing them as open", **_DEED)
     @action(detail=True, methods=["post"])
     def mute(self, request: Request, pk: str) -> Response:
         return self._judged(request, "mute")
 
-    @_deed("Say that errors of this kind are over; the next one opens the group again")
+    @extend_schema(summary="Say that errors of this kind are over; the next one opens the group again", **_DEED)
     @action(detail=True, methods=["post"])
     def resolve(self, request: Request, pk: str) -> Response:
         return self._judged(request, "resolve")
 
-    @_deed("Open a muted or resolved group again")
+    @extend_schema(summary="Open a muted or resolved group again", **_DEED)
     @action(detail=True, methods=["post"])
     def reopen(self, request: Request, pk: str) -> Response:
         return self._judged(request, "reopen")
