@@ -7,7 +7,7 @@ from benchmarks.measuring import Bench
 from benchmarks.servers import hub
 
 _QUOTA = """
-from invocations.models import McpQuota
+from mcphub.features.quotas.models import McpQuota
 McpQuota.objects.create(
     name="bench", applies_to="tool", target="TARGET", per="person", period="month", hard_limit=10**12
 )

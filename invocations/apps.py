@@ -8,7 +8,6 @@ RULES: tuple[TriggerRule, ...] = (
     Announce("invocations_mcperrormapping", "errors_changed"),
     Announce("invocations_mcpredactionrule", "redaction_changed"),
     Announce("invocations_mcptoolapproval", "approvals_changed"),
-    Announce("invocations_mcpquota", "quotas_changed"),
     RefuseUpdate(
         "invocations_mcptask",
         "mcphub_mcptask_terminal",
@@ -27,10 +26,8 @@ class InvocationsConfig(AppConfig):
     def ready(self) -> None:
         from invocations import reach, renamed_tools
         from invocations.mapping import bundle as bundled
-        from invocations.quotas import bundle as quotas
 
         bundled.connect()
-        quotas.connect()
         renamed_tools.connect()
         reach.connect()
         install_after_migrate(self, RULES)

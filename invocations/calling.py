@@ -34,7 +34,6 @@ from invocations.ledger.parts import LedgerPart
 from invocations.ledger.quota import RecordQuotas
 from invocations.ledger.rows import Rows
 from invocations.ledger.writer import Ledger
-from invocations.quotas.spending import QuotaCharges, Spending
 from invocations.signals import FinishedSignal, StartedSignal
 from invocations.stages import (
     CallShaper,
@@ -75,15 +74,11 @@ class Calls:
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.commits = Commits(ledger, self.rows)
         self.policing = Policing(self.judge)
-        self.spending = Spending()
         self.approvals = Approvals(self)
+        added = [loaded(part.stage)(self) for part in declared(CallStage)]
         self.stages = Stages(
-            (
-                *(self.policing, self.spending, *self.approvals.stages),
-                *(loaded(part.stage)(self) for part in declared(CallStage)),
-                StartedSignal(),
-            ),
-            (QuotaCharges(self.spending), self.approvals.uses, FinishedSignal()),
+            (self.policing, *self.approvals.stages, *added, StartedSignal()),
+            (*(each for each in added if isinstance(each, CommitPart)), self.approvals.uses, FinishedSignal()),
             [loaded(part.shaper)(self) for part in declared(CallShaper)],
         )
         self.stages.calls = self

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from invocations.mapping.error_map import ErrorMap
-from invocations.quotas.quota import Quotas
 from invocations.redaction.policy import RedactionPolicy
 from sessions_app.caller import Keys
 from tools_catalog.catalog.offers import Prompts, Resources
@@ -26,6 +25,5 @@ class Configuration:
     redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
     approvals: Mapping[str, str] = field(default_factory=dict)
     """Approval policies by tool name."""
-    quotas: Quotas = field(default_factory=Quotas)
     additions: Mapping[str, Any] = field(default_factory=dict)
     """Rows of features (`bus.FollowedRows`) by subject."""

@@ -27,18 +27,14 @@ from sessions_app.workspaces.scope import OwnedQuerySet, RecordedInWorkspace
 from tools_catalog.models.loadable import LoadableModel
 
 from invocations.approvals.models import McpApproval, McpToolApproval  # isort: skip
-from invocations.errors.models import ErrorGroup  # isort: skip
-from invocations.quotas.models import McpQuota, QuotaCount  # isort: skip
 from invocations.redaction.models import McpRedactionRule  # isort: skip  # models of this app, in files of their own
 from invocations.tasks.models import McpTask  # isort: skip
 
 __all__ = [
     "CallTally",
-    "ErrorGroup",
     "McpApproval",
     "McpErrorMapping",
     "McpIdempotencyKey",
-    "McpQuota",
     "McpRedactionRule",
     "McpRequestEnvelope",
     "McpTask",
@@ -46,7 +42,6 @@ __all__ = [
     "McpToolInvocation",
     "OpenCall",
     "OpenCallMark",
-    "QuotaCount",
 ]
 
 

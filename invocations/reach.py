@@ -1,4 +1,4 @@
-"""Quotas, approval policies and redaction, as edits of the catalogue must not evade them."""
+"""Approval policies and redaction, as edits of the catalogue must not evade them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,15 @@ from django.utils.translation import gettext as _t
 
 from invocations.approvals.asking import ALWAYS, DESTRUCTIVE, NEVER
 from invocations.approvals.models import McpToolApproval
-from invocations.models import McpQuota
-from invocations.quotas.quota import OF_TOOLS
 from invocations.redaction.models import McpRedactionRule
 from invocations.redaction.places import Annotated
 from invocations.redaction.policy import HEADER
-from tools_catalog.models.reach import READERS, Policed, Toolsets, by_scope
-from tools_catalog.models.renaming import SCOPED
+from tools_catalog.models.reach import READERS, Policed, Toolsets
 from tools_catalog.models.ruled import RuledRow
 
 
 def connect() -> None:
-    READERS.extend((_quotas, _approvals, _redaction))
-    SCOPED.append(McpQuota)
-
-
-def _quotas() -> Iterable[Policed]:
-    rows = McpQuota.objects.filter(enabled=True, unit__in=OF_TOOLS, hard_limit__isnull=False)
-    return [by_scope(row, f"{row._meta.verbose_name} {row.name}") for row in rows]
+    READERS.extend((_approvals, _redaction))
 
 
 def _approvals() -> Iterable[Policed]:

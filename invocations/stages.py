@@ -7,16 +7,14 @@ concerns has an empty one and pays for none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from sessions_app.protocol import json
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
     from invocations.call.call import Call
     from invocations.call_source import CallSource
     from invocations.calling import Calls
@@ -27,6 +25,9 @@ if TYPE_CHECKING:
     from sessions_app.protocol.errors import HubError
     from sessions_app.protocol.json import Json
     from tools_catalog.catalog.snapshot import Tool
+
+
+StageT = TypeVar("StageT")
 
 
 class Place(IntEnum):
@@ -80,7 +81,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class CallStage:
-    """Declares a stage of a feature: `module:attribute` of what makes it, once a process, from the `Calls`."""
+    """Declares a stage of a feature: `module:attribute` of what makes it, once a process, from the `Calls`.
+
+    A stage that is a `CommitPart` too takes part in the commits.
+    """
 
     stage: str
 
@@ -109,9 +113,11 @@ class Stage(Protocol):
         """
         return None
 
-    def metrics(self) -> Iterator[Metric]:
-        """Yield the stage's metrics of this process."""
-        yield from ()
+    async def refused_now(
+        self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
+    ) -> Mapping[Tool, HubError]:
+        """Return such errors that the database decides, of all tools at once. Raises AuditUnavailable."""
+        return {}
 
     def stop(self) -> None:
         """Release what the stage holds. The process ends."""
@@ -234,6 +240,19 @@ class Stages:
             if configuration.catalog.tools.get(tool.name) is tool:
                 self._chains[tool] = chain
         return chain
+
+    def one(self, kind: type[StageT]) -> StageT:
+        """Return the stage of a class, which is declared."""
+        return next(stage for stage in self.all if isinstance(stage, kind))
+
+    async def refused_now(
+        self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
+    ) -> Mapping[Tool, HubError]:
+        """Return the errors of `Stage.refused_now`, of several that of the first stage."""
+        found: Mapping[Tool, HubError] = {}
+        for stage in self.all:
+            found = {**await stage.refused_now(tools, source, configuration), **found}
+        return found
 
     async def result_again(self, tool: Tool, record: Recorded, wire: dict[str, Json]) -> dict[str, Json]:
         """Return a kept result of a tool as its stages let it go on now: they may be stricter than they were.

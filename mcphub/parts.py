@@ -5,7 +5,7 @@ Imports nothing heavy: commands read the parts before Django is set up. Code is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -49,14 +49,8 @@ class RestResource:
     about: _StrOrPromise = ""
     """One sentence for `/api/`."""
     basename: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RestExamples:
-    """Examples for the OpenAPI document: `module:attribute`s of bodies by component, as clients send and get them."""
-
-    requests: str
-    components: str
+    named_as: str = ""
+    """The member by which answers name such a row. Pages of REST link it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +207,57 @@ class RowMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class HubMetrics:
+    """A function that takes the hub and returns metrics of its process."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPanel:
+    """A panel of the overview: its template, and a function of the request that returns `PanelRows`, or None."""
+
+    template: str
+    rows: str
+
+
+@dataclass(frozen=True, slots=True)
+class PanelRows:
+    """Rows of a panel before people and keys in it have names: the overview looks all of them up at once."""
+
+    subjects: Sequence[str]
+    shown: Callable[[Mapping[str, str]], Mapping[str, object]]
+    """Returns members of `panel` in the template, by the names."""
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaHook:
     """A function that adds to the OpenAPI document, as drf-spectacular's postprocessing hooks do."""
 
     function: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaEnum:
+    """The name in the OpenAPI document of choices that several components have, and where they are: a dotted path."""
+
+    name: str
+    choices: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestExamples:
+    """A module with examples of the OpenAPI document, `REQUESTS` and `COMPONENTS`, each by component."""
+
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class RolePermissions:
+    """Permissions of roles that ship; without roles of all."""
+
+    permissions: tuple[str, ...]
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +280,10 @@ class NoticeKind:
     """A function that returns the states of this kind that hold now: facts by subject. Empty: it is noted by others."""
     outcome: str = ""
     """A function that returns further facts of a state that is over, by its subject."""
+    of_person: bool = False
+    """The person, or a key of the person, that the fact `principal` names may read it without the permission."""
+    shown: str = ""
+    """A function of the facts that returns those which are written another way in the words."""
     shared: tuple[str, ...] = ()
     """Facts for callers without the permission, in events about themselves, whom the fact `principal` names, or about a
     connection with tools that they see. Empty: such callers get none.

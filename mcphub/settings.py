@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcphub import environment as env
 from mcphub import feature_list, given
+from mcphub.parts import SchemaEnum
 from tools_catalog import encryption_keys
 
 # Where things are ------------------------------------------------------------------------------------
@@ -481,7 +482,6 @@ SPECTACULAR_SETTINGS = {
         "SessionStateEnum": "sessions_app.models.McpSession.State",
         "TaskStateEnum": "invocations.tasks.models.McpTask.State",
         "TaskSupportEnum": "tools_catalog.models.definitions.TaskChoice",
-        "ErrorStateEnum": "invocations.errors.models.ErrorGroup.State",
         "OutcomeEnum": "invocations.models.McpToolInvocation.Status",
         "BackendEnum": "tools_catalog.kinds.registry.choices",
         "ConnectionTransportEnum": "tools_catalog.models.McpConnection.Transport",
@@ -490,6 +490,7 @@ SPECTACULAR_SETTINGS = {
         "ConnectionSessionsEnum": "tools_catalog.models.McpConnection.Sessions",
         "ResourceBackendEnum": "tools_catalog.models.content.ResourceBackend",
         "PromptBackendEnum": "tools_catalog.models.content.PromptBackend",
+        **{part.name: part.choices for part in feature_list.declared(SchemaEnum)},
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -71,7 +71,6 @@ TASK_CHANGED = "task_changed"
 """Payload: the task id."""
 
 REDACTION_CHANGED = "redaction_changed"
-QUOTAS_CHANGED = "quotas_changed"
 APPROVALS_CHANGED = "approvals_changed"
 """Approval policies of operators."""
 APPROVAL_CHANGED = "approval_changed"
@@ -87,7 +86,6 @@ FOLLOWED = (
     WORKSPACES_CHANGED,
     REDACTION_CHANGED,
     APPROVALS_CHANGED,
-    QUOTAS_CHANGED,
 )
 """Subjects with a snapshot in every process. Features declare further ones."""
 
@@ -101,6 +99,8 @@ class FollowedRows:
 
     subject: str
     read: str
+    reads_catalog: bool = False
+    """It takes the catalogue, and is called after each change of tools and toolsets, too."""
 
 
 def followed() -> tuple[str, ...]:

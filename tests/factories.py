@@ -9,8 +9,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from invocations.errors.models import ErrorGroup
 from invocations.models import McpRequestEnvelope, McpTask, McpToolInvocation
+from mcphub.features.error_groups.models import ErrorGroup
 from sessions_app.models import ApiKey, McpSession, ServerProcess
 from tools_catalog.models import (
     HttpService,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,12 +16,12 @@ from django.utils.translation import gettext as _t
 
 from invocations.admin.advice import advice
 from invocations.admin.reading import body_block, may_read_bodies
-from invocations.errors.models import ErrorGroup
-from invocations.errors.normalising import key_of, normalised
 from invocations.lists.erased import digest_of
 from invocations.models import McpToolInvocation
+from invocations.parts import FailureLink
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.admin.json_tree import json_tree
+from sessions_app.kit.features import declared, loaded
 from sessions_app.kit.lists import searching
 from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, duration, pretty, visible
 from tools_catalog.models import McpToolVersion
@@ -64,10 +65,8 @@ class Headline:
     """The error's own message, for readers of bodies."""
     retry: str
     bodies: list[CallBody]
-    similar: str
-    """The list of failures with the same tool and code."""
-    group: str
-    """The page of the error group; empty if the call has none yet, or the reader may not see it."""
+    links: list[CallFact]
+    """Of a failed call, to calls and pages about such failures."""
 
 
 def headline(request: HttpRequest, row: McpToolInvocation) -> Headline:
@@ -87,10 +86,7 @@ def headline(request: HttpRequest, row: McpToolInvocation) -> Headline:
         said=_said(row) if is_failed and may_read else "",
         retry=retry,
         bodies=list(_bodies(row)) if may_read else [],
-        similar=_listed(q=f"{searching.written('tool', row.tool_name)} code:{row.error_code}")
-        if is_failed and row.tool_name
-        else "",
-        group=_group(request, row) if is_failed else "",
+        links=list(_links(request, row)) if is_failed else [],
     )
 
 
@@ -135,17 +131,13 @@ def _said(row: McpToolInvocation) -> str:
     return visible(message[:500]) if isinstance(message, str) else ""
 
 
-def _group(request: HttpRequest, row: McpToolInvocation) -> str:
-    if not request.user.has_perm("invocations.view_errorgroup"):
-        return ""
-    tool = row.tool_name if row.tool_digest else ""
-    error = row.error if isinstance(row.error, dict) else {}
-    message = error.get("message")
-    words = normalised(message) if tool and isinstance(message, str) else ""
-    keys = [key_of(tool, row.error_code, words), key_of(tool, row.error_code, ""), key_of("", row.error_code, "")]
-    found = dict(ErrorGroup.objects.filter(key__in=keys).values_list("key", "pk"))
-    number = next((found[key] for key in keys if key in found), None)
-    return "" if number is None else reverse("admin:invocations_errorgroup_change", args=[number])
+def _links(request: HttpRequest, row: McpToolInvocation) -> Iterator[CallFact]:
+    if row.tool_name:
+        words = f"{searching.written('tool', row.tool_name)} code:{row.error_code}"
+        yield CallFact("", _t("Similar failures"), _listed(q=words))
+    for part in declared(FailureLink):
+        if address := loaded(part.address)(request, row):
+            yield CallFact("", str(part.title), address)
 
 
 def _version(row: McpToolInvocation) -> str:

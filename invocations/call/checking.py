@@ -1,8 +1,8 @@
 """Whether a caller may call tools now, before there is a call: nothing is recorded, counted or asked.
 
 It follows the order of a call (`invocations.calling`): limits of calls a minute, rules, what other stages refuse
-whatever the arguments, quotas, approval. Arguments are not there yet, so rules that read them are undecided, and
-guardrails are not asked.
+whatever the arguments, approval. Arguments are not there yet, so rules that read them are undecided, and guardrails are
+not asked.
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ from invocations.approvals.asking import Asked
 from invocations.call.policing import client_context, recent_of
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
-from invocations.quotas.quota import Charge, Spent
-from invocations.quotas.spending import error_of, full_of
 from invocations.stages import Stages
 from sessions_app.models import RateLimitBucket
-from sessions_app.protocol.errors import AuditUnavailable, PolicyDenied, RateLimited
+from sessions_app.protocol.errors import AuditUnavailable, HubError, PolicyDenied, RateLimited
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.catalog.toolsets import refused
@@ -48,9 +46,7 @@ class CallerPermissions:
     async def of(self, tools: Sequence[Tool]) -> list[dict[str, Json]]:
         """Return for each tool `yes`, `approval`, `depends` or `no`, with its reason. Raises AuditUnavailable."""
         caller = self.source.caller
-        quotas = self.configuration.quotas
-        charges = {tool: quotas.charges(tool, caller, "{}") for tool in tools} if quotas else {}
-        full = await full_of(list(dict.fromkeys(each for of_tool in charges.values() for each in of_tool)))
+        refusals = await self.stages.refused_now(tools, self.source, self.configuration)
         waits = await self._waits(tools)
         recent = None
         if any(tool.policy is not None and tool.policy.reads_recent for tool in tools):
@@ -60,7 +56,7 @@ class CallerPermissions:
         for tool in tools:
             ruling, is_open = self._ruling(tool, recent)
             ask = asking.demanded(ruling.ask, tool, self.configuration, self.source)
-            made[tool] = self._verdict(tool, ruling, is_open, waits.get(tool, 0), charges.get(tool, []), full)
+            made[tool] = self._verdict(tool, ruling, is_open, waits.get(tool, 0), refusals.get(tool))
             if ask is not None and made[tool]["verdict"] != NO:
                 asks[tool] = ask
         for tool in await self._ungranted(asks):
@@ -68,7 +64,7 @@ class CallerPermissions:
         return [made[tool] for tool in tools]
 
     def _verdict(
-        self, tool: Tool, ruling: Ruling, is_open: bool, wait: float, charges: list[Charge], full: dict[Charge, Spent]
+        self, tool: Tool, ruling: Ruling, is_open: bool, wait: float, refusal: HubError | None
     ) -> dict[str, Json]:
         if tool.task_support == "required" and self.source.turn is not None:
             return {"verdict": NO, "code": "tool_not_found", "why": _ONLY_TASK}
@@ -80,9 +76,8 @@ class CallerPermissions:
         for stage in self.stages.of(tool, self.configuration).stages:
             if (standing := stage.standing_refusal(tool, self.source, self.configuration)) is not None:
                 return refused(standing)
-        spent = [full[charge] for charge in charges if charge in full]
-        if spent:
-            return refused(error_of(max(spent, key=lambda each: each.window.ends)))
+        if refusal is not None:
+            return refused(refusal)
         return {"verdict": DEPENDS, "why": _BY_ARGUMENTS} if is_open else {"verdict": YES}
 
     def _ruling(self, tool: Tool, recent: dict[str, int] | None) -> tuple[Ruling, bool]:

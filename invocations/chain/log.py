@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 from invocations.chain import counting
 from invocations.chain.tables import AUDITED, Audited
 from invocations.chain.verifier import NOTHING, TABLES, Bad, Frontier, canonical, leaf_hash, loads, node_hash, row_bytes
-from invocations.errors import grouping
-from invocations.errors.grouping import GroupGain
 from invocations.figures.tallies import Key, Tally
 from sessions_app.kit.raw_transaction import transaction_on
 
 if TYPE_CHECKING:
+    from invocations.parts import Follower
     from sessions_app.protocol.json import Json
 
 _LEAF = struct.Struct(">q32s")
@@ -299,9 +298,12 @@ class Log:
         root: bytes,
         signature: str,
         counted: dict[Key, Tally],
-        failed: Sequence[GroupGain] = (),
+        followed: Sequence[tuple[Follower, Any]] = (),
     ) -> None:
-        """Write a block, and its additions to tallies and error groups; raise LostRace if its number is taken."""
+        """Write a block, and its additions to tallies and to what features keep; raise LostRace if its number is taken.
+
+        `followed`: followers with their gains.
+        """
         values = {**self.derive(header, made, root), "signature": signature}
         with self.transaction():
             written = self.run(
@@ -315,7 +317,8 @@ class Log:
                 "INSERT INTO invocations_auditleaves (block_id, leaves) VALUES (?, ?)", header["number"], pack(leaves)
             )
             counting.add(self, counted)
-            grouping.add(self, failed, datetime.fromisoformat(header["sealed_at"]))
+            for follower, gains in followed:
+                follower.add(self, gains, datetime.fromisoformat(header["sealed_at"]))
 
     # Proofs (RFC 9162, 2.1.3 and 2.1.4) ----------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ import sqlite3
 import sys
 import time
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,6 @@ from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Bad
 from invocations.chain.watching import Rewritten
-from invocations.errors import grouping
 from tools_catalog.upstream.confinement.kernel import be_undumpable
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ class SealingWork:
         self._lease = Lease(self._log, beside)
         keys = KeyFolder(Path(options["folder"]), KeySource.of(options["signing"]) if options["signing"] else None)
         known = watching.head_of(options["known"]) if options["known"] else None
-        self._sealer = Sealer(self._log, keys, watch=watching.Watch(self._log, known, keys.publics))
+        self._followers: list[Any] = [import_module(name) for name in options["followers"]]
+        watch = watching.Watch(self._log, known, keys.publics)
+        self._sealer = Sealer(self._log, keys, watch=watch, followers=self._followers)
         self._keys = keys
         self._sweep: checking.Sweep | None = None
         self._outside = watching.Outside(Path(options["checkpoints"]), keys.publics)
@@ -131,7 +133,8 @@ class SealingWork:
                     self._marked = True
                 if time.monotonic() >= self._forgets_at:
                     now = datetime.now(UTC)
-                    if counting.forget(self._log, now) | grouping.forget(self._log, now):
+                    left = [each.forget(self._log, now) for each in (counting, *self._followers)]
+                    if any(left):
                         pause = min(pause, _RETRY_SECONDS)
                     else:
                         self._forgets_at = time.monotonic() + _FORGET_SECONDS

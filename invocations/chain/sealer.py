@@ -8,9 +8,9 @@ the second loses by the primary key and starts again from the current state.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from invocations.chain.commanding import Signs
 from invocations.chain.keys import KeyFolder, KeyProblem, note, sign_checkpoint
@@ -18,8 +18,10 @@ from invocations.chain.log import Head, Log, LostRace, row_leaf
 from invocations.chain.tables import AUDITED, INVOCATION
 from invocations.chain.verifier import Frontier, canonical, leaf_hash, merkle_root
 from invocations.chain.watching import Watch
-from invocations.errors import grouping
 from invocations.figures import tallies
+
+if TYPE_CHECKING:
+    from invocations.parts import Follower
 
 MOST_ROWS = 2048
 """Of one table in one block. A block is verified, removed and held as a whole."""
@@ -37,10 +39,12 @@ class Sealer:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         *,
         watch: Watch | None = None,
+        followers: Sequence[Follower] = (),
     ) -> None:
         self._log = log
         self._keys = keys
         self._now = now
+        self._followers = followers
         self.watch = watch or Watch(log, publics=keys.publics)
         self._sealed: tuple[int, bytes, str, str] | None = None
         self.sealed_rows = 0
@@ -111,7 +115,8 @@ class Sealer:
         root = tree.root()
         try:
             signature = sign_checkpoint(signer, tree.size, root)
-            self._log.append(header, leaves, made, root, signature, calls.found(), grouping.gained(self._log, failed))
+            followed = [(follower, follower.gained(self._log, failed)) for follower in self._followers]
+            self._log.append(header, leaves, made, root, signature, calls.found(), followed)
         except LostRace:
             return self._block(bounds)
         self.watch.saw(

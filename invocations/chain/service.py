@@ -11,6 +11,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from invocations.chain.lease import Lease
 from invocations.chain.log import Log
 from invocations.chain.publishing import Publisher
 from invocations.chain.sealer import Sealer
+from invocations.parts import FailureFollower
 from sessions_app.kit.database import Dedicated, direct_settings
+from sessions_app.kit.features import declared
 from sessions_app.protocol.json import Json
 
 logger = logging.getLogger(__name__)
@@ -76,7 +79,12 @@ def log_of(database: Dedicated) -> Log:
 
 
 def sealer_of(database: Dedicated) -> Sealer:
-    return Sealer(log_of(database), keys())
+    return Sealer(log_of(database), keys(), followers=[import_module(name) for name in followers()])
+
+
+def followers() -> list[str]:
+    """Return the modules by which features follow failed calls."""
+    return [part.module for part in declared(FailureFollower)]
 
 
 def publisher() -> Publisher:
@@ -237,6 +245,7 @@ class Sealing:
             "places": places(),
             "checkpoint_tries": settings.MCPHUB_CHECKPOINT_TRIES,
             "verify_seconds": settings.MCPHUB_VERIFY_SECONDS,
+            "followers": followers(),
             "known": watching.words_of(self._watch.known) if self._watch.known is not None else None,
         }
         process.stdin.write(json.dumps(options) + "\n")

@@ -16,14 +16,15 @@ from django.utils.translation import gettext_lazy as _
 
 from invocations.approvals.models import McpApproval
 from invocations.columns import INVOCATION, Column, ColumnFilter, Match
-from invocations.errors.models import ErrorGroup
 from invocations.lists import completing
 from invocations.lists.erased import is_erased
 from invocations.lists.jsonpath import Condition
 from invocations.lists.spans import span
-from invocations.models import McpQuota, McpToolInvocation
+from invocations.models import McpToolInvocation
+from invocations.parts import EventSubject
 from invocations.tasks.models import McpTask
 from sessions_app.keys import naming
+from sessions_app.kit.features import declared
 from sessions_app.kit.lists.filters import Between, Choices, During, ListFilter, OneOf, TextIs, WholeNumber, YesOrNo
 from sessions_app.protocol.errors import INTERNAL_CODES
 
@@ -227,30 +228,10 @@ TASK_FILTERS: tuple[ListFilter, ...] = (
     TextIs(name="invocation_id"),
 )
 
-ERROR_FILTERS: tuple[ListFilter, ...] = (
-    OneOf(name="state", label="", choices=ErrorGroup.State.choices),
-    TextIs(name="tool", column="tool_name", label=_("tool (exact name)"), known=completing.tools),
-    OneOf(
-        name="error_code",
-        label=_("error code"),
-        key="code",
-        parameter="code",
-        choices=[(code, code) for code in sorted(INTERNAL_CODES)],
-    ),
-    During(name="seen", column="last_at", label="", key="time"),
-)
-
 APPROVAL_FILTERS: tuple[ListFilter, ...] = (
     OneOf(name="status", label="", choices=McpApproval.Status.choices),
     TextIs(name="tool", column="tool_name", label=_("tool (exact name)")),
     TextIs(name="principal", label=_("principal (key:1, user:1, …)"), help_text=_OF_CALLS["principal"].help_text),
-)
-
-QUOTA_FILTERS: tuple[ListFilter, ...] = (
-    OneOf(name="per", label="", choices=McpQuota.Per.choices),
-    OneOf(name="unit", label="", choices=McpQuota.Unit.choices),
-    OneOf(name="period", label="", choices=McpQuota.Period.choices),
-    YesOrNo(name="enabled", label=""),
 )
 
 _SUBJECTS: Choices = [
@@ -268,30 +249,21 @@ _SUBJECTS: Choices = [
     ("redaction_rule", _("redaction rules")),
     ("retention_policy", _("retention")),
     ("legal_hold", _("legal holds")),
-    ("chatprovider", _("providers")),
-    ("chatmodel", _("models")),
-    ("chatkey", _("chat settings of keys")),
     ("mcptoolapproval", _("approval policies")),
     ("policy_rule", _("call rules")),
-    ("shippingtarget", _("audit export")),
-    ("subscription", _("subscriptions")),
-    ("loginprovider", _("login providers")),
-    ("issuer", _("trusted issuers")),
-    ("invitation", _("invitations")),
-    ("second_factor", _("second factors")),
     ("user", _("users")),
     ("group", _("groups")),
     ("login", _("logins")),
     ("session", _("sessions")),
-    ("consent", _("authorized apps")),
-    ("token", _("client tokens")),
-    ("identity", _("linked identities")),
     ("call", _("calls that waited for approval")),
     ("hub", _("the hub")),
-    ("errorgroup", _("errors")),
     ("audit", _("the audit")),
     ("bodies", _("reads")),
 ]
+
+
+def _subjects() -> Choices:
+    return [*_SUBJECTS, *((part.name, part.title) for part in declared(EventSubject))]
 
 
 def _about(subject: str) -> Q:
@@ -325,7 +297,7 @@ EVENT_FILTERS: tuple[ListFilter, ...] = (
         name="about",
         label=_("what was changed"),
         facet=_("What was changed"),
-        choices=_SUBJECTS,
+        choices=_subjects,
         meant=_about,
         column="kind",
         parameter="about",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from mcphub.commands import audit_calls, audit_retention
 from mcphub.commands.audit_log import open_log
 from mcphub.commands.rows import print_json
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 
 if TYPE_CHECKING:
     from invocations.chain.log import Log
@@ -107,7 +107,6 @@ def run(options: argparse.Namespace) -> int:
     from invocations.chain.keys import KeyProblem
     from invocations.chain.verifier import Bad
     from invocations.chain.watching import Rewritten
-    from mcphub.process import first_run
 
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
         "list": audit_calls.run,
@@ -128,8 +127,7 @@ def run(options: argparse.Namespace) -> int:
             return _verify_file(options)
         if options.verb == "new-key":
             return _new_key()
-        with database_or_stop():
-            first_run.migrate()
+        with migrated_database():
             return verbs[options.verb](options)
     except KeyProblem as problem:
         raise Stop(f"mcphub audit {options.verb}: {problem}") from problem

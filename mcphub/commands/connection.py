@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import connection_trial, rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -36,10 +36,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
-
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         if options.verb == "list":
             return _list(options.json)
         if options.verb == "show":

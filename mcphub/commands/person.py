@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import database_or_stop, start_django
+from mcphub.commands.stop import migrated_database, start_django
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -29,10 +29,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
-
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         if options.verb == "show":
             return rows.show_row(replace(KIND, told=_whole), options)
         if options.verb != "list":

@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 
-from mcphub.commands.stop import database_or_stop, start_django
+from mcphub.commands.stop import migrated_database, start_django
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -18,12 +18,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
     from tools_catalog.models import LaunchProfile
     from tools_catalog.rest.launch import LaunchProfileSerializer
 
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         rows = list(LaunchProfile.objects.order_by("name"))
     if options.json:
         print(json.dumps([LaunchProfileSerializer(row).data for row in rows], indent=2, ensure_ascii=False))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mcphub.commands.stop import Stop, database_or_stop
+from mcphub.commands.stop import Stop, migrated_database
 from mcphub.shell_completion import names_of
 
 if TYPE_CHECKING:
@@ -79,10 +79,7 @@ def completes(argument: argparse.Action, kind: RowKind) -> None:
 
 def do(kind: RowKind, options: argparse.Namespace) -> int:
     """Carry out one of `VERBS`; Django has been started."""
-    from mcphub.process import first_run
-
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         if options.verb == "list":
             return list_rows(kind, options)
         return show_row(kind, options) if options.verb == "show" else switch(kind, options)

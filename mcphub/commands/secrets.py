@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 
 if TYPE_CHECKING:
     from tools_catalog import secrets
@@ -42,14 +42,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     start_django()
     if options.verb in _BY_NAME:
-        from mcphub.process import first_run
-
-        with database_or_stop():
-            first_run.migrate()
+        with migrated_database():
             return _BY_NAME[options.verb](options)
     from django.conf import settings
 
-    from mcphub.process import first_run
     from tools_catalog import encryption_keys
 
     path = settings.MCPHUB_ENCRYPTION_KEY_FILE
@@ -67,8 +63,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"The key {key_id} stands first in {path}. Copy the file to every machine of the hub, then run")
         print("`mcphub secrets rotate --keep-key`.")
         return 0
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         moved, lost = _rotate()
     print(f"{moved} rows with secrets are encrypted with the key {key_id} now.")
     for name, why in lost:

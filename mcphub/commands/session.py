@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import database_or_stop, start_django
+from mcphub.commands.stop import migrated_database, start_django
 
 if TYPE_CHECKING:
     from sessions_app.models.sessions import McpSessionQuerySet
@@ -27,11 +27,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
     from sessions_app import store
 
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         store.expire_due()
         if options.verb == "show":
             return rows.show_row(KIND, options)

@@ -69,3 +69,13 @@ def database_or_stop() -> Iterator[None]:
         raise Stop(
             f"mcphub: the database cannot be used: {reason}; check MCPHUB_DATABASE_URL and --data-dir."
         ) from error
+
+
+@contextlib.contextmanager
+def migrated_database() -> Iterator[None]:
+    """Bring the tables up to date first; else as `database_or_stop`."""
+    from mcphub.process import first_run
+
+    with database_or_stop():
+        first_run.migrate()
+        yield

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import Group, User
@@ -95,12 +95,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
-
     if options.verb == "create":
         return _create(options)
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         if options.verb == "list":
             return _list(options)
         if options.verb == "show":
@@ -210,15 +207,13 @@ def _create(options: argparse.Namespace) -> int:
     from django.core.exceptions import ValidationError
     from django.utils import timezone
 
-    from mcphub.process import first_run
     from sessions_app import accountable
     from sessions_app.keys import making
     from sessions_app.models import ApiKey
 
     scopes = list(dict.fromkeys(options.scope or _DEFAULT))
     try:
-        with database_or_stop():
-            first_run.migrate()
+        with migrated_database():
             until = making.default_end()
             if options.expires is not None:
                 until = timezone.now() + timedelta(days=options.expires) if options.expires else None

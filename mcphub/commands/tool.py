@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import database_or_stop, start_django
+from mcphub.commands.stop import migrated_database, start_django
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -26,10 +26,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
-
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         if options.verb == "show":
             return rows.show_row(KIND, options)
         if options.verb != "list":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 from sessions_app.workspaces.belonging import ROLES
 
 if TYPE_CHECKING:
@@ -37,12 +37,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
-
     if options.verb in ("list", "show"):
         return rows.do(KIND, options)
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         return _write(options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +16,6 @@ from django.utils.dateparse import parse_datetime
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
-from invocations.admin import quotas
 from invocations.admin.links import listed
 from invocations.approvals import asking as approvals
 from invocations.approvals.models import McpApproval
@@ -25,11 +24,13 @@ from invocations.figures import overview
 from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
-from invocations.quotas import usage
 from mcphub.console import health, traffic
+from mcphub.parts import OverviewPanel, PanelRows
 from sessions_app.history import deciding, guarding
+from sessions_app.keys.naming import names_of
 from sessions_app.kit import charts
 from sessions_app.kit.admin.base import mark
+from sessions_app.kit.features import declared, loaded
 from sessions_app.kit.shown import breakable, clipped, duration, span
 from sessions_app.models import McpSession
 from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
@@ -37,7 +38,6 @@ from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTo
 _MOST_COUNTED = 10_000
 """Beyond this a tile shows `10,000+`, so that the page costs the same on a busy hub."""
 _LAST_CALLS = 10
-_MOST_BUDGETS = 5
 _SHOWN, _MOST_RANKED = 8, 50
 """Rows of a table; busy tools among which the slowest are looked for."""
 _FEWEST = 5
@@ -56,13 +56,13 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
     steps = _steps(request)
     connections = _enabled_connections() if may("tools_catalog.view_mcpconnection") else []
     findings += health.of_connections(connections)
-    may_see_quotas = may("invocations.view_mcpquota") and not steps
-    budgets = usage.uses(most=_MOST_BUDGETS, is_named=False) if may_see_quotas else []
+    panels = {} if steps else _panels(request)
+    subjects = [subject for rows in panels.values() for subject in rows.subjects]
     names: Mapping[str, str] = {}
     if may("invocations.view_mcptoolinvocation") and not steps:
         span = chosen(request)
         found = overview.between(span.after, span.before, is_compared=True)
-        names = traffic.names_of_callers(found, [use.subject for use in budgets])
+        names = traffic.names_of_callers(found, subjects)
         findings += health.of_calls(found)
         tiles += _call_tiles(found)
         context |= {"range": span, "ranges": range_links(span.name), "charts": charts_of(found), "window": found}
@@ -71,8 +71,8 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
             "traffic": traffic.drawn(request, found, connections, names),
             "until": min(found.before, timezone.now()),
         }
-    elif budgets:
-        names = usage.labels_of(use.subject for use in budgets)
+    elif subjects:
+        names = names_of(subjects)
     if may("sessions_app.view_mcpsession") and not steps:
         tiles.append(_active_sessions())
     if may("tools_catalog.view_mcptooldefinition"):
@@ -83,9 +83,15 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
     tiles += _waiting(request)
     if may("invocations.view_auditblock"):
         tiles.append(_sealed())
-    context["budgets"] = [quotas.shown(replace(use, label=names.get(use.subject, ""))) for use in budgets]
+    context["panels"] = [{"template": template, **rows.shown(names)} for template, rows in panels.items()]
     context |= {"tiles": tiles, "steps": steps, "findings": findings, "now": timezone.now()}
     return context
+
+
+def _panels(request: HttpRequest) -> dict[str, PanelRows]:
+    """Return what features show, by their templates."""
+    found = ((part.template, loaded(part.rows)(request)) for part in declared(OverviewPanel))
+    return {template: rows for template, rows in found if rows is not None}
 
 
 def _enabled_connections() -> list[McpConnection]:

@@ -146,7 +146,6 @@ _CORE: tuple[Area, ...] = (
                 "i",
                 words=_("requests tool calls log logs trace csv export download"),
             ),
-            Tab(_("Errors"), "report", "invocations_errorgroup", "e", words=_("failures issues exceptions")),
             Tab(_("Sessions"), "cable", "sessions_app_mcpsession", "s", words=_("connected clients")),
             Tab(_("Tasks"), "task_alt", "invocations_mcptask", "w"),
             Tab(_("Request envelopes"), "drafts", "invocations_mcprequestenvelope"),
@@ -248,7 +247,6 @@ _CORE: tuple[Area, ...] = (
                 "tools_catalog_mcppolicyrule",
                 words=_("policy policies deny allow block cel"),
             ),
-            Tab(_("Quotas"), "data_usage", "invocations_mcpquota", "q", words=_("budget spend limit usage cost")),
             Tab(
                 _("Approval policies"), "rule", "invocations_mcptoolapproval", words=_("human in the loop confirmation")
             ),

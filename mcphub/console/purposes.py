@@ -10,10 +10,6 @@ PURPOSES: dict[str, str | Promise] = {
         "Every tool call is recorded here when it arrives, with caller, outcome and duration. Connect a "
         "client to make the first one."
     ),
-    "invocations_errorgroup": _(
-        "Failed calls with the same tool, error code and message are grouped here, so that you can follow, "
-        "resolve or mute them."
-    ),
     "sessions_app_mcpsession": _(
         "A client that connects with a handshake opens a session. Stateless clients have none; their calls "
         "are under Calls."
@@ -75,9 +71,6 @@ PURPOSES: dict[str, str | Promise] = {
     "tools_catalog_mcppolicyrule": _(
         "A call rule denies a call, allows it, or asks a person first, by a condition on the call. Start "
         "with one in log-only mode."
-    ),
-    "invocations_mcpquota": _(
-        "A quota limits how much callers use in a day, week or month, and warns before it refuses."
     ),
     "invocations_mcptoolapproval": _("An approval policy makes calls of a tool in the chat wait for a person."),
     "sessions_app_ratelimitbucket": _(

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from invocations.admin.links import listed
 from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, TOOL, Tally
-from invocations.quotas import usage
+from sessions_app.keys.naming import names_of
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.shown import breakable, clipped
 from tools_catalog.admin.connections import STATUS_MARKS
@@ -76,13 +76,13 @@ def drawn(
     )
 
 
-def names_of_callers(found: Overview, others: Sequence[str] = ()) -> Mapping[str, str]:
-    """Return the names of the busiest callers, as many as map and table show, and some more.
+def names_of_callers(found: Overview, others: Sequence[str]) -> Mapping[str, str]:
+    """Return the names of the busiest callers, as many as map and table show, and of the others.
 
     One statement. Deleted ones have no name.
     """
     callers = sorted(found.counts(CALLER).items(), key=lambda each: (-each[1].calls, each[0]))
-    return usage.labels_of([*(name for name, _tally in callers[:MOST_NAMED]), *others])
+    return names_of([*(name for name, _tally in callers[:MOST_NAMED]), *others])
 
 
 def _by_upstream(found: Overview) -> tuple[dict[int, Tally], Tally]:

@@ -21,7 +21,6 @@ from mcphub.my_access import (
     own_calls,
     own_connection,
     own_keys,
-    own_quotas,
     own_tools,
     own_workspaces,
 )
@@ -36,7 +35,6 @@ _CORE: tuple[Part, ...] = (
     own_workspaces.PART,
     own_accounts.PART,
     own_keys.PART,
-    own_quotas.PART,
     own_calls.PART,
     open_now.PART,
 )

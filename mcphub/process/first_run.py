@@ -148,7 +148,7 @@ def _migrate() -> None:
 
 
 def _fingerprint() -> str:
-    """Return a digest of applied migrations, available ones, and the database rules of the code.
+    """Return a digest of applied migrations, available ones, the features, and the database rules of the code.
 
     Of the files the names alone: to load them all takes a fifth of a start.
     """
@@ -160,7 +160,7 @@ def _fingerprint() -> str:
     files = sorted(str(file) for app in configs for file in Path(app.path, "migrations").glob("*.py"))
     had = sorted(MigrationRecorder(connection).applied_migrations())
     address = settings.MCPHUB_DATABASE_URL.replace(str(settings.MCPHUB_DATA_DIR), "")  # which may move as a whole
-    text = repr((address, settings.MCPHUB_VERSION, files, had, rules))
+    text = repr((address, settings.MCPHUB_VERSION, settings.MCPHUB_FEATURES, files, had, rules))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from invocations.approvals.asking import load_policies
 from invocations.configuration import Configuration
 from invocations.mapping.load import load_error_map
-from invocations.quotas.load import load_quotas
 from invocations.redaction import load as redaction_rules
 from sessions_app import bus
 from sessions_app.caller import Keys
@@ -16,6 +15,7 @@ from tools_catalog.catalog.additions import adds_prompts
 from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.snapshot import Catalog
 
+_OF_CATALOG = frozenset({bus.TOOLS_CHANGED, bus.TOOLSETS_CHANGED})
 _OF_WORKSPACES = frozenset({bus.TOOLS_CHANGED, bus.PROMPTS_CHANGED, bus.RESOURCES_CHANGED})
 
 
@@ -39,8 +39,6 @@ def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
         found["catalog"] = Catalog.load(known.catalog)
     elif bus.TOOLSETS_CHANGED in stale:
         found["catalog"] = known.catalog.with_toolsets()
-    if stale & {bus.QUOTAS_CHANGED, bus.TOOLS_CHANGED, bus.TOOLSETS_CHANGED}:
-        found["quotas"] = load_quotas(found.get("catalog", known.catalog))
     # A connection that is switched off, or changes what it offers, withholds what is read of it.
     is_offer = bus.TOOLS_CHANGED in stale and bool(found["catalog"].upstreams.specs)
     is_added = bus.RESOURCES_CHANGED in stale and adds_prompts()
@@ -48,9 +46,19 @@ def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
         found["prompts"] = Prompts.load()
     if bus.RESOURCES_CHANGED in stale or is_offer:
         found["resources"] = Resources.load()
-    if added := {part.subject: loaded(part.read)() for part in declared(bus.FollowedRows) if part.subject in stale}:
+    if added := _additions(found.get("catalog", known.catalog), stale):
         found["additions"] = {**known.additions, **added}
     return found
+
+
+def _additions(catalog: Catalog, stale: set[str]) -> dict[str, Any]:
+    """Read the stale rows of features; return them by subject."""
+    is_other = not stale.isdisjoint(_OF_CATALOG)
+    return {
+        part.subject: loaded(part.read)(*([catalog] if part.reads_catalog else []))
+        for part in declared(bus.FollowedRows)
+        if part.subject in stale or (part.reads_catalog and is_other)
+    }
 
 
 def first_configuration() -> Configuration:
@@ -63,6 +71,5 @@ def first_configuration() -> Configuration:
         errors=load_error_map(),
         redaction=redaction_rules.load(),
         approvals=load_policies(),
-        quotas=load_quotas(catalog),
-        additions={part.subject: loaded(part.read)() for part in declared(bus.FollowedRows)},
+        additions=_additions(catalog, {part.subject for part in declared(bus.FollowedRows)}),
     )

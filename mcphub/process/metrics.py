@@ -21,7 +21,7 @@ from invocations.chain.models import AuditBlock
 from invocations.chain.service import log_on
 from invocations.chain.watching import verdict
 from invocations.ledger.counting import BUCKETS, CallCounts
-from mcphub.parts import RowMetrics
+from mcphub.parts import HubMetrics, RowMetrics
 from mcphub.process import siblings
 from sessions_app.kit.features import declared, loaded
 
@@ -116,13 +116,8 @@ def own(hub: Hub) -> bytes:
     held = GaugeMetricFamily(
         "mcphub_approvals_held", "Calls held until somebody decides.", float(hub.calls.approvals.held)
     )
-    refused = CounterMetricFamily(
-        "mcphub_quota_refusals", "Calls and turns of the chat that a quota refused, by the quota.", labels=["quota"]
-    )
-    for quota, count in sorted(hub.calls.spending.refusals.items()):
-        refused.add_metric([quota], count)
-    families += [ruled, asked, held, refused]
-    families += [family for stage in hub.calls.stages.all for family in stage.metrics()]
+    families += [ruled, asked, held]
+    families += [family for part in declared(HubMetrics) for family in loaded(part.function)(hub)]
     families += _calls(hub.calls.rows.counts)
     families += ProcessCollector(registry=None).collect()
     return _text(_GivenFamilies(families, worker))

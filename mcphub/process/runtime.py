@@ -29,7 +29,6 @@ from invocations.configuration import Configuration
 from invocations.ledger import limits
 from invocations.ledger.records import Touch
 from invocations.ledger.writer import Ledger
-from invocations.quotas import usage as quotas
 from invocations.reading import Reads
 from invocations.recovery import interrupted
 from invocations.recovery.open_calls import OpenCalls
@@ -561,7 +560,6 @@ class Hub:
             repeats.purge()
             approvals.sweep()
             limits.purge()
-            quotas.purge()
             logins.sweep()
             reminding.remind()
             tasks.purge()

@@ -24,9 +24,7 @@ from rest_framework.views import APIView
 from invocations.rest.approvals import ApprovalViewSet
 from invocations.rest.audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
 from invocations.rest.calls import InvocationViewSet
-from invocations.rest.errors import ErrorGroupViewSet
 from invocations.rest.mappings import ErrorMappingViewSet
-from invocations.rest.quotas import QuotaViewSet
 from invocations.rest.redaction import RedactionRuleViewSet
 from invocations.rest.retention import HoldViewSet, RetentionViewSet
 from invocations.rest.tasks import TaskViewSet
@@ -124,7 +122,6 @@ router.register("sessions", SessionViewSet)
 router.register("processes", ProcessViewSet)
 router.register("tasks", TaskViewSet)
 router.register("approvals", ApprovalViewSet)
-router.register("errors", ErrorGroupViewSet)
 router.register("tool-definitions", ToolDefinitionViewSet)
 router.register(r"tool-definitions/(?P<name>[^/]+)/versions", ToolVersionViewSet)
 router.register("connections", ConnectionViewSet)
@@ -140,7 +137,6 @@ router.register("services", ServiceViewSet)
 router.register("allowed-hosts", AllowedHostViewSet)
 router.register("toolsets", ToolsetViewSet)
 router.register("policy-rules", PolicyRuleViewSet)
-router.register("quotas", QuotaViewSet)
 router.register("redaction-rules", RedactionRuleViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)

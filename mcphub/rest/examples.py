@@ -6,10 +6,11 @@ A test holds each against its schema. Request bodies are in `sent`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
 from mcphub.parts import RestExamples
 from mcphub.rest import sent
-from sessions_app.kit.features import declared, loaded
+from sessions_app.kit.features import declared
 from sessions_app.kit.rest import examples
 from sessions_app.kit.rest.examples import Written
 from sessions_app.protocol import json
@@ -78,14 +79,6 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
     "Consistency": {"old": 1000, "new": 1042, "proof": [_HASH]},
     "Delivery": {"way": "webhook", "state": "sent", "error": ""},
     "Difference": {"path": "/content/0/text", "kind": "changed", "original": "Rain", "replay": "Sun"},
-    "ErrorGroup": {
-        "message": "city: N is not of type 'string'.",
-        "error_code": "invalid_arguments",
-        "hours": {"2026-03-01T12": 3},
-        "days": {"2026-03-01": 3},
-        "callers": [{"principal": "key:1", "label": "auditor", "calls": 3}],
-        "state_by": "",
-    },
     "ErrorMapping": {**sent.MAPPING, "internal_code": "timeout"},
     "Event": {"kind": "tool.changed", "before": {"enabled": True}, "after": {"enabled": False}, "via": "rest"},
     "EventProof": {"checkpoint": _NOTE},
@@ -200,19 +193,6 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
         "owner": "ada",
         "is_own": True,
         "address": f"https://hub.example/admin/invocations/mcptoolinvocation/?{sent.VIEW['query']}",
-    },
-    "Quota": {**sent.QUOTA, "words": "", "target": "", "provider": ""},
-    "QuotaUse": {
-        "quota": "calls-a-day",
-        "subject": "user:2",
-        "name": "ada",
-        "unit": "calls",
-        "used": 310,
-        "soft_limit": 800,
-        "hard_limit": 1000,
-        "currency": None,
-        "estimated": 0,
-        "unpriced": 0,
     },
     "Replay": {
         "replay_of": _CALL,
@@ -405,8 +385,9 @@ def add_examples(result: dict[str, Json], generator: object, request: object, pu
     """Put an example at every operation; a postprocessing hook, after all that change schemas."""
     requests, components = dict(sent.REQUESTS), dict(_COMPONENTS)
     for part in declared(RestExamples):
-        requests |= loaded(part.requests)
-        components |= loaded(part.components)
+        module = import_module(part.module)
+        requests |= module.REQUESTS
+        components |= module.COMPONENTS
     examples.add_examples(
         result, Written(requests=requests, components=components, members=_MEMBERS, operations=_OPERATIONS)
     )

@@ -9,6 +9,7 @@ import logging
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -21,8 +22,10 @@ from django.utils.translation import gettext as _
 from rest_framework.renderers import BaseRenderer
 
 from mcphub.content_security import ADMIN
+from mcphub.parts import RestResource
 from mcphub.rest.negotiation import remember_person
 from mcphub.rest.page_filters import controls
+from sessions_app.kit.features import declared
 from sessions_app.kit.rest.replica import AS_OF
 from sessions_app.kit.rest.wire import AnyAccept
 from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, pretty, visible
@@ -81,10 +84,9 @@ _LEADS: Mapping[str, str] = {
     "owner": "people",
     "person": "people",
     "client_secret": "secrets",
-    "quota": "quotas",
     "waiting_change": "waiting-changes",
 }
-"""Member that names another row -> where REST has that row."""
+"""Member that names another row -> where REST has that row, without those of features."""
 _NO_LEADS = frozenset({("keys", "service")})
 """Lists with a member of another meaning: the service of a key is an account."""
 _BELOW: Mapping[str, tuple[str, ...]] = {"tool-definitions": ("versions",)}
@@ -232,14 +234,20 @@ def _value(request: HttpRequest, name: str, value: Json, *, is_cell: bool = Fals
     return ShownValue(words, _lead(request, name, value))
 
 
+@lru_cache(maxsize=1)
+def _leads() -> Mapping[str, str]:
+    return {**_LEADS, **{part.named_as: part.prefix for part in declared(RestResource) if part.named_as}}
+
+
 def _lead(request: HttpRequest, name: str, value: Json) -> str:
     """Return where a value leads: to an address of this hub's REST, or to the row that it names."""
     if value in ("", None) or isinstance(value, float):
         return ""
     if own := _within(request, value):
         return own
-    if name in _LEADS and (request.path.split("/")[2], name) not in _NO_LEADS:
-        link = f"/api/{_LEADS[name]}/{quote(str(value), safe='')}/"
+    leads = _leads()
+    if name in leads and (request.path.split("/")[2], name) not in _NO_LEADS:
+        link = f"/api/{leads[name]}/{quote(str(value), safe='')}/"
         return "" if link == request.path else link
     return ""
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _CORE: Mapping[str, _StrOrPromise] = {
     "invocations": _("Every recorded call, newest first, with filters, facets and statistics."),
-    "errors": _("Failed calls, grouped by cause."),
     "sessions": _("Client sessions, current and past."),
     "tasks": _("Calls that their clients follow in the background."),
     "processes": _("Processes of the hub, with their transports and last errors."),
@@ -48,7 +47,6 @@ _CORE: Mapping[str, _StrOrPromise] = {
     "people": _("People of the hub, and their groups."),
     "groups": _("Groups of people: console roles and access to tools."),
     "policy-rules": _("Call rules, which deny, allow, or hold calls for approval."),
-    "quotas": _("Quotas and their current usage."),
     "redaction-rules": _("Redaction rules, which remove values from calls before they are recorded."),
     "error-mappings": _("Responses to clients for each internal error code."),
     "saved-views": _("Saved console lists: your own and shared ones."),

@@ -52,15 +52,6 @@ ACCESS_REVIEW: Mapping[str, Json] = {
     "reviewers": ["ada"],
 }
 WRITE_STOP: Mapping[str, Json] = {"workspace": None, "reason": "A leaked key is looked into."}
-QUOTA: Mapping[str, Json] = {
-    "name": "calls-a-day",
-    "per": "person",
-    "unit": "calls",
-    "period": "day",
-    "soft_limit": 800,
-    "hard_limit": 1000,
-    "applies_to": "all",
-}
 PRICE: Mapping[str, Json] = {
     "name": "gpt-5-2026",
     "provider": "openai",
@@ -103,7 +94,6 @@ REQUESTS: Mapping[str, Json] = {
     "PatchedConnectionRequest": _SWITCHED,
     "ErrorMappingRequest": MAPPING,
     "PatchedErrorMappingRequest": {"message_template": "{tool} was too slow.", "reason": REASON},
-    "JudgeRequest": {"reason": REASON},
     "ReplayRequestRequest": {"dry_run": True},
     "KeyRequest": KEY,
     "RevocationRequest": {"reason": REASON},
@@ -138,8 +128,6 @@ REQUESTS: Mapping[str, Json] = {
     "PatchedRedactionRuleRequest": _SWITCHED,
     "SavedViewRequest": VIEW,
     "PatchedSavedViewRequest": {"name": "Failed calls of today"},
-    "QuotaRequest": QUOTA,
-    "PatchedQuotaRequest": {"hard_limit": 900, "reason": REASON},
     "ResourceRequest": RESOURCE,
     "PatchedResourceRequest": _SWITCHED,
     "SecretRequest": {**SECRET, "value": "a-long-secret"},

@@ -26,7 +26,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from invocations.approvals.models import McpApproval
 from invocations.chain.models import AuditHold
-from invocations.models import McpQuota, McpRedactionRule
+from invocations.models import McpRedactionRule
+from mcphub.features.quotas.models import McpQuota
 from mcphub.features.chat.models import ChatMessage, ChatSession, Query
 from sessions_app.models import ApiKey
 from sessions_app.models.lists import SavedView

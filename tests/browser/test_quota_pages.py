@@ -19,8 +19,8 @@ pytestmark = pytest.mark.long
 SEED = """
 import time
 from django.contrib.auth.models import User
-from invocations.models import McpQuota, QuotaCount
-from invocations.quotas.quota import Charge
+from mcphub.features.quotas.models import McpQuota, QuotaCount
+from mcphub.features.quotas.quota import Charge
 from sessions_app.models import ApiKey
 from tests import factories as make
 operator = User.objects.create_superuser("operator", password="a long password")

@@ -31,6 +31,8 @@ ADDRESSES = (
     "/api/notices/",
     "/api/alerts/",
     "/api/guardrails/",
+    "/api/errors/",
+    "/api/quotas/",
     "/api/audit/shipping/",
     "/scim/v2/Users",
     "/mcp/messages",

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from invocations.models import McpQuota
 from mcphub.features.guardrails.models import McpGuardrail
+from mcphub.features.quotas.models import McpQuota
 from sessions_app.models import ApiKey
 from tests import factories as make
 from tests import template

@@ -19,9 +19,10 @@ from django.test import Client as Browser
 from django.utils import timezone
 from oauth2_provider.models import Application
 
-from invocations.models import McpApproval, McpQuota, QuotaCount
-from invocations.quotas.quota import Charge
+from invocations.models import McpApproval
 from mcphub import clients
+from mcphub.features.quotas.models import McpQuota, QuotaCount
+from mcphub.features.quotas.quota import Charge
 from mcphub.features.signin.models import Consent
 from sessions_app.login import open_logins
 from sessions_app.models import ApiKey, AuditEvent, McpSession

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group
 from django.urls import NoReverseMatch, reverse
 
 from invocations import tools
-from invocations.models import McpQuota
+from mcphub.features.quotas.models import McpQuota
 from sessions_app.caller import Caller
 from sessions_app.models import ApiKey, AuditEvent, McpWorkspace, SavedView
 from sessions_app.workspaces import scope

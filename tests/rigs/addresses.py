@@ -14,12 +14,13 @@ from django.utils import timezone
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.chain.models import AuditHold
-from invocations.models import McpQuota, McpRedactionRule
+from invocations.models import McpRedactionRule
 from mcphub.features.audit_export.models import ShippingTarget
 from mcphub.features.chat.models import ChatKey, ChatModel, ChatModelPrice, ChatProvider, ChatSession, Query
 from mcphub.features.fitting.models import ResultSize
 from mcphub.features.login.invitations import invite
 from mcphub.features.login.models import LinkedIdentity, LoginProvider, SecondFactor
+from mcphub.features.quotas.models import McpQuota
 from mcphub.features.signin.models import Issuer
 from mcphub.features.skills import contents
 from mcphub.features.skills.models import Skill

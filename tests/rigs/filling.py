@@ -7,10 +7,10 @@ from datetime import timedelta
 from django.utils import timezone
 
 from invocations.approvals.models import McpApproval
-from invocations.models import McpQuota, QuotaCount
-from invocations.quotas.quota import Charge
 from invocations.tasks.models import McpTask
 from mcphub.features.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
+from mcphub.features.quotas.models import McpQuota, QuotaCount
+from mcphub.features.quotas.quota import Charge
 from sessions_app.models import McpSession, ServerProcess
 from tests.factories import McpTaskFactory, ServerProcessFactory
 

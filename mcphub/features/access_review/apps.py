@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, EvidenceFile, HubCommand, NoticeKind, PaletteAction, RestResource
+from mcphub.parts import ConsolePage, EvidenceFile, HubCommand, NoticeKind, PaletteAction, RestResource, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -73,4 +73,13 @@ class AccessReviewConfig(FeatureConfig):
             states="mcphub.features.access_review.states:overdue",
         ),
         EvidenceFile("access-reviews.jsonl", _("Access reviews"), "mcphub.features.access_review.states:evidence"),
+        RolePermissions(
+            (
+                "access_review.view_accessreview",
+                "access_review.view_reviewedgrant",
+                "access_review.decide_accessreview",
+            ),
+            ("Auditor", "Operator"),
+        ),
+        RolePermissions(("access_review.add_accessreview", "access_review.change_accessreview"), ("Auditor",)),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 from mcphub.commands.workspace import KIND as WORKSPACES
 
 if TYPE_CHECKING:
@@ -49,12 +49,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
-
     if options.verb == "list":
         return rows.do(KIND, options)
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         return {"start": _start, "show": _show, "decide": _decide, "close": _close}[options.verb](options)
 
 

@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, NoticeKind, PaletteAction, RestResource
+from mcphub.parts import ConsolePage, NoticeKind, PaletteAction, RestResource, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -63,5 +63,9 @@ class AlertsConfig(FeatureConfig):
             "alerts_alert",
             ends=True,
             states="mcphub.features.alerts.watching:quiet",
+        ),
+        RolePermissions(("alerts.view_alert",)),
+        RolePermissions(
+            ("alerts.add_alert", "alerts.change_alert", "alerts.delete_alert"), ("Operator", "Upstream manager")
         ),
     )

@@ -1,6 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, DoctorCheck, HubService, NoticeKind, RestResource, Verbs
+from invocations.parts import EventSubject
+from mcphub.parts import ConsolePage, DoctorCheck, HubService, NoticeKind, RestResource, RolePermissions, Verbs
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -40,4 +41,6 @@ class AuditExportConfig(FeatureConfig):
             states="mcphub.features.audit_export.service:late",
         ),
         DoctorCheck("shipping", "mcphub.features.audit_export.doctor:check"),
+        RolePermissions(("invocations.view_shippingtarget",), ("Auditor",)),
+        EventSubject("shippingtarget", _("audit export")),
     )

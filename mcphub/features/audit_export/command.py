@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcphub.commands.rows import print_json
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 
 if TYPE_CHECKING:
     from mcphub.features.audit_export.models import ShippingTarget
@@ -38,10 +38,7 @@ def run(options: argparse.Namespace) -> int:
     start_django()
     if action == "join":
         return _join(options)
-    from mcphub.process import first_run
-
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         return _act(action, options)
 
 

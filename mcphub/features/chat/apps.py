@@ -1,5 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
+from invocations.parts import EventSubject
+from mcphub.features.quotas.apps import CountedModels
 from mcphub.parts import (
     ConsoleArea,
     ConsolePage,
@@ -9,7 +11,9 @@ from mcphub.parts import (
     PaletteAction,
     RestEndpoint,
     RestResource,
+    RolePermissions,
     SchemaHook,
+    Verbs,
 )
 from sessions_app.kit.features import FeatureConfig
 
@@ -18,12 +22,15 @@ class ChatConfig(FeatureConfig):
     name = "mcphub.features.chat"
     label = "chat"
     verbose_name = _("Chat")
+    requires = ("quotas",)
     parts = (
         HubCommand(
             "chat",
             "ask a model that may use the hub's tools, once or in a conversation",
             "mcphub.features.chat.commands.chat",
         ),
+        Verbs("quota", "mcphub.features.chat.commands.prices"),
+        CountedModels("mcphub.features.chat.providers.snapshot:provider_of_model"),
         HubCommand("provider", "add a provider of models for the chat", "mcphub.features.chat.commands.provider"),
         Endpoints("mcphub.features.chat.endpoints.routes"),
         RestResource(
@@ -109,6 +116,37 @@ class ChatConfig(FeatureConfig):
         ),
         PaletteAction(_("Chat usage"), "bar_chart", "admin:chat_usage", ("chat.view_query",), _("tokens")),
         DoctorCheck("prices", "mcphub.features.chat.doctor:check_prices"),
+        RolePermissions(
+            (
+                "chat.view_chatprovider",
+                "chat.view_chatmodel",
+                "chat.view_chatmodelprice",
+                "chat.view_chatkey",
+                "chat.view_chatsession",
+                "chat.view_query",
+            )
+        ),
+        RolePermissions(("chat.read_conversations",), ("Auditor",)),
+        RolePermissions(
+            (
+                "chat.add_chatprovider",
+                "chat.change_chatprovider",
+                "chat.test_chatprovider",
+                "chat.add_chatmodel",
+                "chat.change_chatmodel",
+                "chat.delete_chatmodel",
+                "chat.add_chatmodelprice",
+                "chat.change_chatmodelprice",
+                "chat.delete_chatmodelprice",
+                "chat.add_chatkey",
+                "chat.change_chatkey",
+                "chat.delete_chatkey",
+            ),
+            ("Operator",),
+        ),
+        EventSubject("chatprovider", _("providers")),
+        EventSubject("chatmodel", _("models")),
+        EventSubject("chatkey", _("chat settings of keys")),
     )
 
     def ready(self) -> None:

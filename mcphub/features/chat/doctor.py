@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from django.utils import timezone
 
-from invocations.models import McpQuota
 from mcphub.features.chat.models import ChatModel
 from mcphub.features.chat.providers.snapshot import load_prices
+from mcphub.features.quotas.models import McpQuota
 from mcphub.process.doctor import Finding
 
 MOST_NAMED = 3

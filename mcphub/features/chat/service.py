@@ -24,6 +24,8 @@ from mcphub.features.chat.providers import health
 from mcphub.features.chat.providers.client import ProviderClient
 from mcphub.features.chat.providers.prices import Prices
 from mcphub.features.chat.providers.snapshot import Providers, load_prices
+from mcphub.features.quotas.quota import quotas_of
+from mcphub.features.quotas.spending import Spending
 from mcphub.process import runtime
 from sessions_app import bus, transports
 from sessions_app.caller import Caller
@@ -85,8 +87,8 @@ class Chat:
             metering = Metering(
                 turn.caller,
                 self.hub.ledger,
-                self.hub.calls.spending,
-                lambda: self.hub.configuration.quotas,
+                self.hub.calls.stages.one(Spending),
+                lambda: quotas_of(self.hub.configuration),
                 lambda: self.prices,
             )
             await metering.admit(turn.choice.model)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 
 
 def declare(verbs: Any) -> None:
@@ -33,10 +33,7 @@ def run(options: argparse.Namespace) -> int:
     if options.since >= until:
         raise Stop("mcphub audit evidence: --from is not before --until.", status=2)
     start_django()
-    from mcphub.process import first_run
-
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         return _write(options, until)
 
 

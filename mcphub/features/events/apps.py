@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubService, NoticeFollower, PeriodicSweep, ProtocolExtension
+from mcphub.parts import ConsolePage, HubService, NoticeFollower, PeriodicSweep, ProtocolExtension, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -37,4 +37,6 @@ class EventsConfig(FeatureConfig):
         NoticeFollower("mcphub.features.events.recording:record"),
         PeriodicSweep("mcphub.features.events.sweeping:purge"),
         PeriodicSweep("mcphub.features.events.sweeping:purge_subscriptions"),
+        RolePermissions(("events.view_eventsubscription",), ("Auditor", "Operator")),
+        RolePermissions(("events.delete_eventsubscription",), ("Operator",)),
     )

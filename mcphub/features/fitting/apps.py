@@ -1,7 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.stages import CallShaper
-from mcphub.parts import ConsolePage, PeriodicSweep, ResourceReader
+from mcphub.parts import ConsolePage, PeriodicSweep, ResourceReader, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 from tools_catalog.catalog.additions import ToolAdditions
 
@@ -26,6 +26,11 @@ class FittingConfig(FeatureConfig):
                 "to the whole."
             ),
             docs="integrate/agents#my-model-drowns-in-results",
+        ),
+        RolePermissions(("fitting.view_resultsize",)),
+        RolePermissions(
+            ("fitting.add_resultsize", "fitting.change_resultsize", "fitting.delete_resultsize"),
+            ("Operator", "Upstream manager"),
         ),
     )
 

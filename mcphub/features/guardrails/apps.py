@@ -1,7 +1,16 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.stages import CallStage
-from mcphub.parts import ConsolePage, HubCommand, RestExamples, RestResource, RowsInForce
+from mcphub.parts import (
+    ConsolePage,
+    HubCommand,
+    HubMetrics,
+    RestExamples,
+    RestResource,
+    RolePermissions,
+    RowsInForce,
+    SchemaEnum,
+)
 from sessions_app.kit.features import FeatureConfig
 from tools_catalog.catalog.additions import CallChecks
 
@@ -24,7 +33,18 @@ class GuardrailsConfig(FeatureConfig):
             "mcphub.features.guardrails.rest:GuardrailViewSet",
             _("Guardrails, which inspect arguments and results."),
         ),
-        RestExamples("mcphub.features.guardrails.examples:REQUESTS", "mcphub.features.guardrails.examples:COMPONENTS"),
+        RestExamples("mcphub.features.guardrails.examples"),
+        SchemaEnum("DirectionEnum", "mcphub.features.guardrails.models.McpGuardrail.Direction"),
+        HubMetrics("mcphub.features.guardrails.metrics:decisions"),
+        RolePermissions(("tools_catalog.view_mcpguardrail",)),
+        RolePermissions(
+            (
+                "tools_catalog.add_mcpguardrail",
+                "tools_catalog.change_mcpguardrail",
+                "tools_catalog.delete_mcpguardrail",
+            ),
+            ("Operator", "Upstream manager"),
+        ),
         ConsolePage(
             "rules",
             _("Guardrails"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -43,8 +43,6 @@ from tools_catalog.catalog.snapshot import Tool
 from tools_catalog.detectors.scanning import Scan, Scanner
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
     from invocations.calling import Calls
 
 CHECKS_NAME = "guardrails"
@@ -94,16 +92,6 @@ class Guarding(Stage):
 
     def stop(self) -> None:
         self._threads.close()
-
-    def metrics(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily
-
-        found = CounterMetricFamily(
-            "mcphub_guardrail_decisions", "What guardrails did, by guardrail.", labels=["guardrail", "action"]
-        )
-        for labels, count in sorted(self.decisions.items()):
-            found.add_metric(labels, count)
-        yield found
 
     def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
         found = _of(tool)

@@ -1,6 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, PageRoutes, PaletteAction
+from invocations.parts import EventSubject
+from mcphub.parts import ConsolePage, HubCommand, PageRoutes, PaletteAction, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -58,4 +59,11 @@ class LoginConfig(FeatureConfig):
         PaletteAction(
             _("Invite someone"), "mail", "admin:login_invitation_add", ("login.add_invitation",), _("new person user")
         ),
+        RolePermissions(("login.view_loginprovider", "login.view_invitation", "login.view_secondfactor"), ("Auditor",)),
+        RolePermissions(("login.view_linkedidentity",), ("Auditor", "Operator")),
+        RolePermissions(("login.delete_linkedidentity",), ("Operator",)),
+        EventSubject("loginprovider", _("login providers")),
+        EventSubject("invitation", _("invitations")),
+        EventSubject("second_factor", _("second factors")),
+        EventSubject("identity", _("linked identities")),
     )

@@ -6,7 +6,7 @@ import argparse
 
 from mcphub.commands import rows
 from mcphub.commands.person import KIND as PEOPLE
-from mcphub.commands.stop import database_or_stop, start_django
+from mcphub.commands.stop import migrated_database, start_django
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +22,8 @@ def run(options: argparse.Namespace) -> int:
 
     from mcphub.features.login.factors import holding
     from mcphub.features.login.models import SecondFactor
-    from mcphub.process import first_run
 
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         (user,) = rows.named(PEOPLE, [options.name], by="second-factor forget")
         with transaction.atomic():
             factors = SecondFactor.objects.filter(user=user).select_related("user")

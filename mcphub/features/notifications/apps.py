@@ -1,6 +1,16 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, HubService, PageRoutes, PeriodicSweep, RestResource, RowMetrics
+from invocations.parts import EventSubject
+from mcphub.parts import (
+    ConsolePage,
+    HubCommand,
+    HubService,
+    PageRoutes,
+    PeriodicSweep,
+    RestResource,
+    RolePermissions,
+    RowMetrics,
+)
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -61,4 +71,16 @@ class NotificationsConfig(FeatureConfig):
         HubService("notifications", "mcphub.features.notifications.hub:Notifications"),
         PeriodicSweep("mcphub.features.notifications.noticing:purge"),
         RowMetrics("mcphub.features.notifications.metrics:deliveries"),
+        RolePermissions(
+            (
+                "telling.view_notice",
+                "telling.view_delivery",
+                "telling.replay_delivery",
+                "telling.view_subscription",
+                "telling.add_subscription",
+                "telling.change_subscription",
+                "telling.delete_subscription",
+            )
+        ),
+        EventSubject("subscription", _("subscriptions")),
     )

@@ -7,17 +7,12 @@ line here, or a part of a feature, and whoever finds it out calls `noticing.note
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext_lazy as _
 
-from invocations.quotas import amounts
 from mcphub.parts import NoticeKind
-from sessions_app.kit.features import declared
+from sessions_app.kit.features import declared, loaded
 from sessions_app.protocol.json import Json
-
-if TYPE_CHECKING:
-    pass
 
 MOST_FACT_CHARACTERS = 300
 """Of one fact: upstreams choose how long their names and errors are."""
@@ -109,25 +104,6 @@ KINDS: Mapping[str, NoticeKind] = {
             ends=True,
         ),
         NoticeKind(
-            "budget.near",
-            _("A quota is nearly used up"),
-            _("%(caller)s has used %(used)s of %(limit)s of the quota %(quota)s. It resets at %(ends)s."),
-            "invocations.view_mcpquota",
-            "invocations_mcpquota",
-            ends=True,
-            shared=("quota", "caller", "used", "limit", "unit", "ends"),
-        ),
-        NoticeKind(
-            "budget.spent",
-            _("A quota is used up"),
-            _("%(caller)s has used up the quota %(quota)s: %(used)s of %(limit)s. Further calls are refused until "
-              "%(ends)s."),
-            "invocations.view_mcpquota",
-            "invocations_mcpquota",
-            ends=True,
-            shared=("quota", "caller", "used", "limit", "unit", "ends"),
-        ),
-        NoticeKind(
             "key.ends",
             _("A key is about to expire"),
             _("The key %(key)s expires at %(expires)s. Extend it, or create another key."),
@@ -173,11 +149,8 @@ def words_of(name: str, facts: Json) -> str:
     """Return the sentence of a notice in the language that is active. A fact that is missing shows as `?`."""
     kind = KINDS.get(name)
     told = _Facts(facts if isinstance(facts, dict) else {})
-    unit = told.get("unit")
-    for fact in ("used", "limit"):
-        number = told.get(fact)
-        if unit in amounts.UNITS and isinstance(number, int):
-            told[fact] = amounts.shown(number, str(unit))
+    if kind and kind.shown:
+        told.update(loaded(kind.shown)(told))
     return str(kind.words) % told if kind else name
 
 

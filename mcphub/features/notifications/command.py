@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 
 _MOST = 200
 _PATIENCE_SECONDS = 60
@@ -23,10 +23,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from mcphub.process import first_run
-
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         return {"test": _test, "dead": _dead, "replay": _replay}[options.verb](options)
 
 

@@ -16,8 +16,8 @@ from django.utils import timezone
 from invocations.approvals.models import McpApproval
 from invocations.figures.tallies import HOUR, MINUTE, TOOL, Tally
 from invocations.models import CallTally
-from invocations.quotas import usage
 from mcphub.features.notifications import noticing
+from mcphub.features.notifications.catalogue import KINDS
 from mcphub.features.notifications.models import Notice
 from mcphub.features.signin.models import Consent
 from mcphub.parts import NoticeKind
@@ -54,7 +54,7 @@ _DECLARED = tuple(kind for kind in declared(NoticeKind) if kind.states)
 
 def states() -> Found:
     """Return all current states that notices cover."""
-    found = {**_approvals(), **_changes(), **_connections_down(), **_definitions(), **_quotas()}
+    found = {**_approvals(), **_changes(), **_connections_down(), **_definitions()}
     for kind in _DECLARED:
         facts = loaded(kind.states)()
         found |= {(kind.name, subject): each for subject, each in facts.items()}
@@ -65,21 +65,13 @@ def reconcile(found: Found, kinds: tuple[str, ...]) -> None:
     """Write new states of these kinds, increment recurring ones, end those that are over."""
     people = _people(found)
     for (kind, subject), facts in found.items():
-        noticing.note(kind, subject, facts, person=people.get(_counted_for(kind, subject)))
+        noticing.note(kind, subject, facts, person=people.get(_concerned(kind, facts)))
     still = Notice.objects.filter(kind__in=kinds, ended_at=None, is_current=True)
     over = [row.pk for row in still if (row.kind, row.subject) not in found]
     noticing.end(Notice.objects.filter(pk__in=over))
 
 
-BUDGETS = ("budget.near", "budget.spent")
-STATES = (
-    "approval.waits",
-    "change.waits",
-    "connection.down",
-    "definition.changed",
-    *BUDGETS,
-    *(kind.name for kind in _DECLARED),
-)
+STATES = ("approval.waits", "change.waits", "connection.down", "definition.changed", *(kind.name for kind in _DECLARED))
 FIGURES = ("tool.errors", "tool.slow")
 
 
@@ -173,37 +165,14 @@ def _definitions() -> Found:
     }
 
 
-def _quotas() -> Found:
-    """It is over when the window ends: the next one is another subject."""
-    found: Found = {}
-    for use in usage.uses(near=True, most=MOST_OF_A_STATE):
-        facts: dict[str, Json] = {
-            "quota": use.quota,
-            "caller": use.label or use.subject,
-            "used": use.used,
-            "limit": use.limit,
-            "unit": use.unit,
-            "ends": moment_of(use.ends_at),
-            **({"principal": use.subject} if use.subject.startswith(("user:", "key:")) else {}),
-        }
-        subject = f"{use.quota} {use.subject} {use.window.begins}"
-        if use.soft is not None:
-            found["budget.near", subject] = facts
-        if use.state == "refuses":
-            found["budget.spent", subject] = facts
-    return found
-
-
-def _counted_for(kind: str, subject: str) -> str:
-    """Return the person or key of a quota notice's sum; empty for common sums."""
-    return subject.split(" ")[1] if kind in BUDGETS else ""
+def _concerned(kind: str, facts: dict[str, Json]) -> str:
+    """Return the person or key that may read a notice of its own; empty for none."""
+    return str(facts.get("principal", "")) if KINDS[kind].of_person else ""
 
 
 def _people(found: Found) -> dict[str, User]:
-    """Return, by person and key, the people concerned by quota notices: they read them without an operator's
-    permission.
-    """
-    wanted = [_counted_for(kind, subject).partition(":") for kind, subject in found if kind in BUDGETS]
+    """Return, by person and key, the people who read notices about themselves without an operator's permission."""
+    wanted = [_concerned(kind, facts).partition(":") for (kind, _subject), facts in found.items()]
     users = [int(number) for kind, _colon, number in wanted if kind == "user"]
     keys = [int(number) for kind, _colon, number in wanted if kind == "key"]
     rows = ApiKey.objects.filter(pk__in=keys, owner__isnull=False).select_related("owner")

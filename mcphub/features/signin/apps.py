@@ -1,6 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, MyAccessPart, PageRoutes, PeriodicSweep, TokenSource
+from invocations.parts import EventSubject
+from mcphub.parts import ConsolePage, HubCommand, MyAccessPart, PageRoutes, PeriodicSweep, RolePermissions, TokenSource
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -42,6 +43,13 @@ class SigninConfig(FeatureConfig):
         MyAccessPart("mcphub.features.signin.my_clients:PART", place=25),
         TokenSource("mcphub.features.signin.issuers.tokens:ForeignTokens"),
         PeriodicSweep("mcphub.features.signin.sweeping:sweep"),
+        RolePermissions(("signin.view_consent", "signin.view_issuer"), ("Auditor", "Operator")),
+        RolePermissions(
+            ("signin.delete_consent", "signin.add_issuer", "signin.change_issuer", "signin.test_issuer"), ("Operator",)
+        ),
+        EventSubject("issuer", _("trusted issuers")),
+        EventSubject("consent", _("authorized apps")),
+        EventSubject("token", _("client tokens")),
     )
 
     def ready(self) -> None:

@@ -7,7 +7,7 @@ import sys
 
 from mcphub.commands import rows
 from mcphub.commands.person import KIND as PEOPLE
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 
 _SCOPES = ("tools:list", "tools:call", "chat")
 
@@ -40,13 +40,11 @@ def run(options: argparse.Namespace) -> int:
     from django.core.exceptions import ValidationError
 
     from mcphub.features.signin.grants import services
-    from mcphub.process import first_run
     from sessions_app import endpoints
 
     if endpoints.of_path(options.endpoint) != options.endpoint:
         raise Stop(f"mcphub service: {options.endpoint} is no endpoint of the hub; /mcp is one.", status=2)
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         groups = list(Group.objects.filter(name__in=options.group))
         if missing := set(options.group) - {group.name for group in groups}:
             raise Stop(f"mcphub service: there is no group {min(missing)}.", status=2)

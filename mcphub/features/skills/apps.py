@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, PaletteAction, PeriodicSweep, ProtocolExtension
+from mcphub.parts import ConsolePage, HubCommand, PaletteAction, PeriodicSweep, ProtocolExtension, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 from tools_catalog.catalog.additions import OfferAdditions
 
@@ -38,6 +38,10 @@ class SkillsConfig(FeatureConfig):
         ),
         PaletteAction(
             _("Add a skill"), "school", "admin:skills_skill_add", ("skills.add_skill",), _("instructions SKILL.md")
+        ),
+        RolePermissions(("skills.view_skill",)),
+        RolePermissions(
+            ("skills.add_skill", "skills.change_skill", "skills.delete_skill"), ("Operator", "Upstream manager")
         ),
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 from mcphub.commands.workspace import KIND as WORKSPACES
 
 if TYPE_CHECKING:
@@ -51,10 +51,7 @@ def run(options: argparse.Namespace) -> int:
     start_django()
     if options.verb in rows.VERBS:
         return rows.do(KIND, options)
-    from mcphub.process import first_run
-
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         return {"add": _add, "remove": _remove}[options.verb](options)
 
 

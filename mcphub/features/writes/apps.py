@@ -9,6 +9,7 @@ from mcphub.parts import (
     NoticeKind,
     PaletteAction,
     RestResource,
+    RolePermissions,
     RowsInForce,
 )
 from sessions_app.bus import FollowedRows
@@ -65,6 +66,8 @@ class WritesConfig(FeatureConfig):
             "in_force",
             _("The feature writes is off. Write stops in force that refuse no calls: %(count)d."),
         ),
+        RolePermissions(("writes.view_writestop",)),
+        RolePermissions(("writes.add_writestop", "writes.change_writestop"), ("Operator", "Upstream manager")),
     )
 
     def ready(self) -> None:

@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from invocations.chain import service
-from invocations.chain.keys import KeyFolder
-from invocations.chain.log import Log
-from invocations.chain.sealer import Sealer
 from mcphub.features.audit_export.delivering import TargetShipping
 from mcphub.features.audit_export.models import ShippingTarget
-from sessions_app.kit.database import Dedicated
+from tests.invocations.chain.conftest import database, keys, log, sealer  # noqa: F401 - fixtures
 
 
 @pytest.fixture(autouse=True)
@@ -20,28 +16,6 @@ def _folders(settings, tmp_path: Path) -> None:
     settings.MCPHUB_AUDIT_DIR = tmp_path / "audit"
     settings.MCPHUB_SHIPPING_DIR = tmp_path / "shipped"
     settings.MCPHUB_EGRESS_ALLOW = ["127.0.0.1", "localhost"]
-
-
-@pytest.fixture
-def keys() -> KeyFolder:
-    return service.keys()
-
-
-@pytest.fixture
-def database() -> Iterator[Dedicated]:
-    database = Dedicated()
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def log(database: Dedicated) -> Log:
-    return service.log_of(database)
-
-
-@pytest.fixture
-def sealer(log: Log, keys: KeyFolder) -> Sealer:
-    return Sealer(log, keys)
 
 
 @pytest.fixture

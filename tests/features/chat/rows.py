@@ -98,7 +98,7 @@ def noted(provider: str) -> str:
 
 def quota_of_key(key: str, **fields: Any) -> None:
     """Make a quota that is about the key of this name alone."""
-    from invocations.models import McpQuota
+    from mcphub.features.quotas.models import McpQuota
     from sessions_app.models import ApiKey
 
     row = McpQuota(key=ApiKey.objects.get(name=key), **fields)
@@ -108,7 +108,7 @@ def quota_of_key(key: str, **fields: Any) -> None:
 
 def quota_sums(quota: str, columns: list[str]) -> list[list[Any]]:
     """What a quota counted: these columns of each of its sums."""
-    from invocations.models import QuotaCount
+    from mcphub.features.quotas.models import QuotaCount
 
     return [list(each) for each in QuotaCount.objects.filter(quota__name=quota).order_by("key").values_list(*columns)]
 

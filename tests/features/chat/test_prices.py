@@ -14,9 +14,6 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invocations.models import McpQuota
-from invocations.quotas import amounts
-from invocations.quotas.quota import QuotaRule, Quotas, charges_of_round
 from mcphub.cli import main
 from mcphub.features.chat import doctor
 from mcphub.features.chat.models import ChatModel, ChatModelPrice, ChatProvider
@@ -24,6 +21,9 @@ from mcphub.features.chat.models.prices import MOST_PRICE
 from mcphub.features.chat.providers.completions import MOST_TOKENS, ProviderCompletion, TokenUsage
 from mcphub.features.chat.providers.prices import Price, Prices, estimated
 from mcphub.features.chat.providers.snapshot import load_prices
+from mcphub.features.quotas import amounts
+from mcphub.features.quotas.models import McpQuota
+from mcphub.features.quotas.quota import QuotaRule, Quotas, charges_of_round
 from sessions_app.caller import Caller
 from sessions_app.models import AuditEvent
 from tests.rest import by_key, error_of

@@ -13,7 +13,6 @@ import httpx2
 import pytest
 
 from invocations.call_source import CallSource
-from invocations.quotas.quota import Quotas
 from mcphub.features.chat.dialects import DIALECTS, dialect_of
 from mcphub.features.chat.engine.events import ClientToolCalls, ToolFinished, TurnFinished
 from mcphub.features.chat.engine.loop import TurnRun
@@ -23,6 +22,7 @@ from mcphub.features.chat.errors import ChatError
 from mcphub.features.chat.providers.client import ProviderClient
 from mcphub.features.chat.providers.prices import Prices
 from mcphub.features.chat.providers.snapshot import Model, ModelChoice, Provider
+from mcphub.features.quotas.quota import Quotas
 from sessions_app.caller import Caller
 from tests.features.chat.test_tools_said import tool
 from tests.features.chat.tried import TRIED, Tried, as_openai, calls, openai_schemas

@@ -18,8 +18,9 @@ from invocations.exchange import CallExchange, CallRequest
 from invocations.ledger.writer import Ledger
 from invocations.mapping.error_map import ErrorMap
 from invocations.models import McpRequestEnvelope, McpToolInvocation
-from invocations.quotas.quota import Quotas
 from invocations.redaction.policy import RedactionPolicy
+from mcphub.features.quotas.quota import Quotas
+from mcphub.features.quotas.rules import SUBJECT
 from sessions_app.caller import Caller
 from sessions_app.kit.database import Dedicated
 from sessions_app.protocol import schemas
@@ -112,7 +113,7 @@ class CallPath:
             catalog=Catalog(tools),
             errors=errors or ErrorMap(),
             redaction=redaction or RedactionPolicy((), settings.MCPHUB_ENCRYPTION_KEYS),
-            quotas=quotas or Quotas(),
+            additions={SUBJECT: quotas or Quotas()},
         )
         self.ledger = Ledger(connect)
         self.process_id = f"process{next(_numbers)}"

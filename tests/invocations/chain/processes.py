@@ -29,6 +29,7 @@ class Process:
             "checkpoints": str(service.checkpoints()),
             "verify_seconds": 0.1,
             "known": None,
+            "followers": [],
             "places": [],
             "signing": None,
             "checkpoint_tries": 2,

@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from invocations.models import McpQuota, QuotaCount
-from invocations.quotas.quota import Charge
+from mcphub.features.quotas.models import McpQuota, QuotaCount
+from mcphub.features.quotas.quota import Charge
 from sessions_app.models import ApiKey
 from tests.factories import GroupFactory, McpConnectionFactory, McpToolInvocationFactory
 from tests.tools_catalog.proposals import definition, offer
@@ -114,7 +114,7 @@ def test_the_five_nearest_to_a_quota_lead_to_it(log_in):
     soft = McpQuota.objects.create(name="traffic", per="all", unit="bytes", soft_limit=1000)
     used_of(soft, "all", 2000)
     page = log_in("superuser").get(reverse("admin:index"), {"range": "1h"})
-    budgets = page.context["budgets"]
+    budgets = page.context["panels"][0]["budgets"]
     assert [(row["quota"], row["share"]) for row in budgets] == [
         ("traffic", 200),
         ("daily", 90),
@@ -152,5 +152,5 @@ def test_quotas_cost_the_overview_no_further_statement_when_there_are_some(log_i
     for subject in (key.principal, f"user:{client.user.pk}", f"group:{GroupFactory().pk}"):
         used_of(quota, subject, 9)
     with CaptureQueriesContext(connection) as after:
-        assert len(shown(client)["budgets"]) == 3
+        assert len(shown(client)["panels"][0]["budgets"]) == 3
     assert len(after) == len(before)

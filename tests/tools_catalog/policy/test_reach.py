@@ -14,9 +14,9 @@ from django.test import Client
 from django.urls import reverse
 
 from invocations.approvals.models import McpToolApproval
-from invocations.models import McpQuota
-from invocations.quotas.load import load_quotas
 from mcphub.features.guardrails.models import McpGuardrail
+from mcphub.features.quotas.load import load_quotas
+from mcphub.features.quotas.models import McpQuota
 from sessions_app.history import deciding
 from sessions_app.history.models import WaitingChange
 from sessions_app.workspaces.models import McpWorkspace

@@ -7,7 +7,7 @@ import contextlib
 from pathlib import Path
 
 from mcphub import environment as env
-from mcphub.commands.stop import Stop, data_private_or_stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, data_private_or_stop, database_or_stop, migrated_database, start_django
 from mcphub.features.backup.commands import backup
 
 
@@ -53,13 +53,11 @@ def _finish(file: Path, made_at: str, version: str) -> int:
     from django.conf import settings
 
     from mcphub.commands import audit
-    from mcphub.process import first_run
     from sessions_app.history import events
     from tools_catalog import encryption_keys
 
     settings.MCPHUB_ENCRYPTION_KEYS = encryption_keys.read(settings.MCPHUB_ENCRYPTION_KEY_FILE)
-    with database_or_stop():
-        first_run.migrate()
+    with migrated_database():
         after = {"made_at": made_at, "version": version}
         events.record("hub.restored", actor=events.on_the_machine(), label=str(file.absolute()), after=after)
     print(f"Restored: the backup of {made_at}, version {version}. Its audit:")

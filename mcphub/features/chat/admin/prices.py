@@ -10,9 +10,9 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from invocations.quotas import amounts
-from invocations.quotas.forms import MoneyField
 from mcphub.features.chat.models import ChatModelPrice
+from mcphub.features.quotas import amounts
+from mcphub.features.quotas.forms import MoneyField
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import moment
 from sessions_app.kit.admin.check import CheckedForm

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from mcphub.commands.stop import Stop, database_or_stop, start_django
+from mcphub.commands.stop import Stop, migrated_database, start_django
 
 if TYPE_CHECKING:
     from mcphub.features.chat.models import ChatModel
@@ -33,16 +33,12 @@ def run(options: argparse.Namespace) -> int:
     from django.core.exceptions import ValidationError
     from django.db import transaction
 
-    from mcphub.process import first_run
-
     key = sys.stdin.readline().strip() if options.key_stdin else ""
     if options.key_stdin and not key:
         raise Stop("mcphub provider add: standard input has no key.", status=2)
     try:
-        with database_or_stop():
-            first_run.migrate()
-            with transaction.atomic():
-                model = _add(options, key)
+        with migrated_database(), transaction.atomic():
+            model = _add(options, key)
     except ValidationError as error:
         reasons = [f"{field}: {' '.join(words)}" for field, words in error.message_dict.items()]
         raise Stop(f"mcphub provider add: {' '.join(reasons)}", status=2) from error

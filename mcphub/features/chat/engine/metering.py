@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from invocations.ledger.records import Use, Verdict
 from invocations.ledger.writer import Ledger
-from invocations.quotas.counting import QUOTA_SUMS
-from invocations.quotas.quota import Charge, Quotas, Spent, charges_of_round
-from invocations.quotas.spending import Spending
 from mcphub.features.chat.engine.provider_request import ProviderRequest
 from mcphub.features.chat.errors import ChatError
 from mcphub.features.chat.providers.completions import ProviderCompletion, TokenUsage
 from mcphub.features.chat.providers.prices import Prices, estimated
 from mcphub.features.chat.providers.snapshot import Model
+from mcphub.features.quotas.counting import QUOTA_SUMS
+from mcphub.features.quotas.quota import Charge, Quotas, Spent, charges_of_round
+from mcphub.features.quotas.spending import Spending
 from sessions_app.caller import Caller
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AuditUnavailable, HubError, QuotaReached

@@ -199,3 +199,9 @@ def model_of(row: ChatModel, provider: Provider) -> Model:
         usage_in_stream=row.usage_in_stream,
         created=int(row.updated_at.timestamp()),
     )
+
+
+def provider_of_model(model: str) -> str | None:
+    """Return the provider of a model's id; None for no such model."""
+    found = Providers.load().find(model)
+    return None if found is None else found.provider.slug

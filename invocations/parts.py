@@ -1,0 +1,66 @@
+"""Parts that a feature may add to the audit, listed in its `FeatureConfig`. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from django.utils.functional import _StrOrPromise
+
+    from invocations.chain.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class FailureFollower:
+    """A module that follows failed calls as they are sealed: a `Follower`. The sealing process, which has no Django,
+    imports it.
+    """
+
+    module: str
+
+
+class Follower(Protocol):
+    """What such a module has."""
+
+    def gained(self, log: Log, failed: Sequence[Mapping[str, Any]]) -> Any:
+        """Return the addition of a block's failed calls, read before it is written."""
+        ...
+
+    def add(self, log: Log, gains: Any, now: datetime) -> None:
+        """Add that, within the transaction that writes the block."""
+        ...
+
+    def forget(self, log: Log, now: datetime) -> bool:
+        """Delete some expired rows; return whether there may be more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLink:
+    """A link on the page of a failed call: a function of request and call that returns the address, or ""."""
+
+    title: _StrOrPromise
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallsLink:
+    """A link above the list of calls: `page` is the name of an address."""
+
+    title: _StrOrPromise
+    icon: str
+    page: str
+    permission: str
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventSubject:
+    """Events of the configuration history that have something of their own: kinds that begin with `name` and a dot."""
+
+    name: str
+    title: _StrOrPromise
