@@ -61,6 +61,8 @@ def move(path: Path, target: str) -> Moved:
 
     Raises CannotMove, InUse, Bad, sqlite3.Error, and errors of PostgreSQL.
     """
+    if why := moved.why_not(path):
+        raise CannotMove(why)
     with held(path) as source:
         _check(source)
         before = _audit(source.log)
@@ -78,7 +80,11 @@ def move(path: Path, target: str) -> Moved:
         found = {"rows": sum(counts.values()), "blocks": before.blocks, "root": before.root}
         events.record("hub.moved", actor=events.on_the_machine(), label=str(path), after=found)
         moved.mark(path, target)
-        moved.end(connection)
+        try:
+            moved.end(connection)
+        except BaseException:
+            moved.mark_of(path).unlink()
+            raise
     return Moved(len(counts), sum(counts.values()), before)
 
 

@@ -50,11 +50,11 @@ def run(options: argparse.Namespace) -> int:
             first_run.check_durability()
             done = moving.move(path, shown)
     except Bad as bad:
-        raise Stop(f"BAD: {bad} Nothing was moved; {path} is as it was.") from bad
+        raise Stop(f"BAD: {bad} {path} is as it was.") from bad
     except first_run.BehindPooler as why:
         raise Stop("mcphub database move: --to leads to a pooler. Name PostgreSQL itself for the move.") from why
     except (moving.CannotMove, InUse, KeyProblem, first_run.CannotStart) as why:
-        raise Stop(f"mcphub database move: {why} Nothing was moved; {path} is as it was.") from why
+        raise Stop(f"mcphub database move: {why} {path} is as it was.") from why
     except (Error, driver().Error, sqlite3.Error, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise Stop(
@@ -85,8 +85,6 @@ def _source() -> Path:
     path = Path(configured["NAME"]).absolute()
     if not path.is_file():
         raise Stop(f"mcphub database move: there is no {path}; name the hub's folder with --data-dir.", status=2)
-    if why := moved.why_not(path):
-        raise Stop(f"mcphub database move: {why}")
     return path
 
 
