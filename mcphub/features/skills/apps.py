@@ -3,6 +3,7 @@ from django.utils.translation import gettext_lazy as _
 from mcphub.parts import ConsolePage, HubCommand, PaletteAction, PeriodicSweep, ProtocolExtension
 from sessions_app.kit.features import FeatureConfig
 from tools_catalog.catalog.additions import OfferAdditions
+from tools_catalog.upstream.listing import OfferKind
 
 
 class SkillsConfig(FeatureConfig):
@@ -12,6 +13,7 @@ class SkillsConfig(FeatureConfig):
     requires = ("importers",)
     parts = (
         OfferAdditions("mcphub.features.skills.offered:read", "mcphub.features.skills.offered:read_prompts"),
+        OfferKind("skill", "mcphub.features.skills.approving:relayed"),
         ProtocolExtension(
             "io.modelcontextprotocol/skills",
             {

@@ -6,6 +6,7 @@ The resources are the catalogue's, so groups, workspaces, toolsets, records and 
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,13 +19,17 @@ from mcphub.features.skills import contents
 from mcphub.features.skills.contents import ENTRY, uri_of
 from mcphub.features.skills.models import Skill, SkillContent, SkillFile, manifest_digest
 from sessions_app.protocol import directions
+from sessions_app.protocol.errors import ConnectionFailed
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace, owner_of
 from sessions_app.workspaces.models import read_workspaces
 from tools_catalog.call.context import ToolContext
 from tools_catalog.catalog.offers import OfferedResource, Prompt, Resources
+from tools_catalog.upstream import pool
 from tools_catalog.upstream.sights import Sight
 
+ORIGIN = "mcphub/origin"
+"""In the `_meta` of an entry: the connection whose skill it is, and its URI there."""
 _SECONDS = 30.0
 
 
@@ -37,6 +42,7 @@ class SkillEntry:
     enabled: bool
     groups: frozenset[int]
     workspace: Workspace | None
+    connection: str | None = None
     sight: Sight | None = None
 
     @property
@@ -53,9 +59,13 @@ class SkillFileContents:
     media_type: str
     skill: SkillEntry | None = None
     """The skill whose SKILL.md it is, if that is served as a skill."""
+    connection: str | None = None
+    """The upstream of which it is a copy."""
     is_static = True
 
     async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
+        if self.connection is not None:
+            _look_for_changes(self.connection)
         raw = await database_sync_to_async(self._raw)()
         if raw is None:  # the skill changed since the request began
             return {"contents": []}
@@ -116,6 +126,13 @@ def read_prompts() -> Iterator[Prompt]:
         )
 
 
+def _look_for_changes(connection: str) -> None:
+    """Connect the upstream where it is not, in the background: its skills are read anew then."""
+    with contextlib.suppress(ConnectionFailed):  # no hub runs here
+        if (found := pool.here().find(connection)) is not None:
+            found.want()
+
+
 def _raw(digest: str) -> bytes | None:
     raw = SkillContent.objects.filter(pk=digest).values_list("raw", flat=True).first()
     return None if raw is None else bytes(raw)
@@ -129,9 +146,11 @@ def _rows() -> Iterator[tuple[Skill, list[_File], frozenset[str], dict[str, Any]
     columns = ("version__skill_id", "path", "content_id", "size", "media_type")
     for skill, path, digest, size, media_type in in_force.values_list(*columns):
         files.setdefault(skill, []).append(_File(path, digest, size, media_type))
-    for row in Skill.objects.prefetch_related("groups", "toolsets").order_by("path"):
+    rows = Skill.objects.select_related("offer__connection").prefetch_related("groups", "toolsets")
+    for row in rows.order_by("path"):
         shared = {
-            "enabled": row.enabled,
+            "enabled": row.is_served,
+            "connection": row.upstream,
             "groups": frozenset(group.pk for group in row.groups.all()),
             "workspace": owner_of(row.workspace_id, workspaces),
         }
@@ -154,7 +173,7 @@ def _resources(
         frontmatters[f"{folder}/{ENTRY}"] = _frontmatter(files, f"{folder}/{ENTRY}")
     for file in files:
         frontmatter = frontmatters.get(file.path)
-        skill = None if frontmatter is None else _entry(row.path, file.path, frontmatter, files, shared)
+        skill = None if frontmatter is None else _entry(row, file.path, frontmatter, files, shared)
         uri = uri_of(row.path, file.path)
         definition: dict[str, Any] = {"uri": uri, "name": file.path.rpartition("/")[2]}
         if frontmatter is not None:
@@ -165,7 +184,7 @@ def _resources(
             digest=file.digest if skill is None else manifest_digest((each.path, each.digest) for each in files),
             timeout_seconds=_SECONDS,
             definition=directions.plain_words({**definition, "mimeType": file.media_type, "size": file.size}),
-            contents=SkillFileContents(file.digest, file.media_type, skill),
+            contents=SkillFileContents(file.digest, file.media_type, skill, row.upstream),
             completions={},
             is_listed=skill is not None,
             part_of=uri_of(row.path),
@@ -175,16 +194,18 @@ def _resources(
 
 
 def _entry(
-    place: str, path: str, frontmatter: dict[str, Any], files: Iterable[_File], shared: dict[str, Any]
+    row: Skill, path: str, frontmatter: dict[str, Any], files: Iterable[_File], shared: dict[str, Any]
 ) -> SkillEntry:
     within = path.removesuffix(ENTRY)
     manifest: list[Json] = [
-        {"uri": uri_of(place, file.path), "digest": file.digest, "size": file.size}
+        {"uri": uri_of(row.path, file.path), "digest": file.digest, "size": file.size}
         for file in files
         if file.path.startswith(within)
     ]
-    uri = uri_of(place, path)
+    uri = uri_of(row.path, path)
     definition: dict[str, Json] = {"uri": uri, "frontmatter": frontmatter, "resources": manifest}
+    if row.offer is not None:
+        definition["_meta"] = {ORIGIN: row.origin}
     return SkillEntry(uri=uri, definition=definition, **shared)
 
 
