@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.features.skills.operations import ENTRY
 from tests.servers import until
+from tests.upstreams import connecting
 from tests.upstreams.conftest import Operator, Peer
 from tests.wire.speech import Speaker
 
@@ -26,6 +27,27 @@ def listed(speaker: Speaker) -> dict[str, Any]:
 
 def rules(speaker: Speaker) -> str:
     return str(result(speaker, "resources/read", uri=RULES)["contents"][0]["text"])
+
+
+def test_a_generated_skill_is_read_over_there_each_time(operator: Operator, speaker: Speaker, tmp_path: Path) -> None:
+    skill = tmp_path / "daily"
+    skill.mkdir()
+    (skill / "SKILL.md").write_text(ENTRY.format(name="daily"))
+    (tmp_path / "habits.json").write_text('{"dynamic": ["daily"]}')
+    uri, report = "skill://press/daily/SKILL.md", "skill://press/daily/report.md"
+    with Peer("skilled.py", str(tmp_path)) as peer:
+        operator.connect("press", url=peer.url, policy="trust", generated_skills=True)
+        assert until(lambda: listed(speaker).get(uri))["resources"] == "dynamic"
+        for text in ("Monday", "Tuesday"):
+            (skill / "report.md").write_text(text)
+            (content,) = result(speaker, "resources/read", uri=report)["contents"]
+            assert content == {"uri": report, "text": text}
+        assert (
+            speaker.modern("resources/read", {"uri": "skill://press/daily/none.md"}).json()["error"]["code"] == -32602
+        )
+        (skill / "SKILL.md").write_text(ENTRY.format(name="daily").replace("MIT", "Other"))
+        assert "error" in speaker.modern("resources/read", {"uri": uri}).json()
+        operator.change("press", enabled=False)
 
 
 def test_an_approved_copy_outlives_its_upstream_and_a_change_waits(
@@ -49,8 +71,9 @@ def test_an_approved_copy_outlives_its_upstream_and_a_change_waits(
         assert (row["method"], row["target"], row["connection"]) == ("resources/read", RULES, "shelf")
         (skill / "RULES.md").write_text("Other rules")
         peer.start()
-        # A read connects the upstream again, and so the change is seen.
-        until(lambda: rules(speaker) == "Rules" and operator.row("shelf")["states"][THERE] == "changed")
+        operator.hub.operate(connecting.refresh, "shelf")
+        until(lambda: operator.row("shelf")["states"][THERE] == "changed")
+        assert rules(speaker) == "Rules"
         assert listed(speaker)[URI] == entry
         operator.approve("shelf")
         until(lambda: rules(speaker) == "Other rules")

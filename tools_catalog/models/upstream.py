@@ -71,6 +71,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
     GUARDED: ClassVar[dict[str, Any]] = {
         "policy": "hold_all",
         "keeps_serving": False,
+        "generated_skills": False,
         "may_ask_secrets": False,
         "may_sample": False,
         "may_list_roots": False,
@@ -171,6 +172,14 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         help_text=_(
             "Keep the approved tool available while a change of its texts waits. A changed schema always holds "
             "the tool."
+        ),
+    )
+    generated_skills = models.BooleanField(
+        _("allow generated skills"),
+        default=False,
+        help_text=_(
+            "Skills whose files the upstream makes at each read may be approved. The approval covers name and "
+            "description alone: each read returns what the upstream sends then."
         ),
     )
     prefix = models.CharField(
@@ -449,6 +458,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
             connect_seconds=self.connect_seconds,
             idle_seconds=self.idle_seconds,
             refresh_seconds=self.refresh_seconds,
+            generated_skills=self.generated_skills,
             max_concurrent=self.max_concurrent,
             max_response_bytes=self.max_response_bytes,
             max_notifications=self.max_notifications,

@@ -65,8 +65,17 @@ async def read(
 class FurtherReader:
     """Of one connection of this process."""
 
-    def __init__(self, spec: ConnectionSpec, scrub: Scrubber, readers: Mapping[str, ReadOffers], keep: Keep | None):
+    def __init__(
+        self,
+        spec: ConnectionSpec,
+        scrub: Scrubber,
+        readers: Mapping[str, ReadOffers],
+        keep: Keep | None,
+        took: Callable[[Offers, float], None],
+    ) -> None:
+        """`keep` compares offers with the catalogue. `took` gets them, and when they were read."""
         self._spec = spec
+        self._took = took
         self._scrub = scrub
         self._readers = readers
         self._keep = keep
@@ -77,18 +86,24 @@ class FurtherReader:
         """Read soon: a list changed."""
         self._due.set()
 
+    async def read_now(self, session: OffersSession) -> None:
+        self.is_reading = True
+        began = asyncio.get_running_loop().time()
+        try:
+            if found := await read(session, self._spec, self._scrub, self._readers):
+                self._took(found, began)
+                if self._keep is not None:
+                    await self._keep(self._spec.id, found)
+        except Exception:
+            logger.exception("What %s offers could not be compared with the catalogue", self._spec.slug)
+        finally:
+            self.is_reading = False
+
     async def read_on(self, session: OffersSession) -> None:
         """Read as long as the session lasts; cancelled at its end."""
         while self._readers and self._keep is not None:
             self._due.clear()
-            self.is_reading = True
-            try:
-                if found := await read(session, self._spec, self._scrub, self._readers):
-                    await self._keep(self._spec.id, found)
-            except Exception:
-                logger.exception("What %s offers could not be compared with the catalogue", self._spec.slug)
-            finally:
-                self.is_reading = False
+            await self.read_now(session)
             try:
                 async with asyncio.timeout(max(self._spec.refresh_seconds, _LEAST_SECONDS)):
                     await self._due.wait()

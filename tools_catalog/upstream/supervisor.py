@@ -74,7 +74,7 @@ class Supervisor:
             spec, environment, self.scrub, self.link, list_changed=self.list_changed, updated=self._updated
         )
         self.callers = CallerSessions(spec, self.opener.like)
-        self._further = FurtherReader(spec, self.scrub, environment.further, environment.discovered)
+        self._further = FurtherReader(spec, self.scrub, environment.further, environment.discovered, self._took)
         self.loop = asyncio.get_running_loop()
         self.breaker = Breaker(self.loop.time)
         self.under_way = 0
@@ -86,7 +86,8 @@ class Supervisor:
         self.ended = asyncio.Event()
         """Set whenever a call ends."""
         self._environment = environment
-        self.listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
+        self._kinds = (*listing.KINDS, *environment.further)
+        self.listed_at = dict.fromkeys(self._kinds, float("-inf"))
         """Kind -> when it was listed. No call is made on a list that is too old."""
         self._listing = asyncio.Lock()
         self._subscribed: frozenset[str] = frozenset()
@@ -195,8 +196,16 @@ class Supervisor:
         """List the offers of a kind, as its list is too old for a call. Calls wait for one listing."""
         asked = self.loop.time()
         async with self._listing:
-            if self.listed_at[kind] < asked and self.main is not None:
+            if self.listed_at[kind] >= asked or self.main is None:
+                return
+            if kind in listing.KINDS:
                 await self._list(self.main, kind)
+            else:
+                await self._further.read_now(self.main)
+
+    def _took(self, offers: listing.Offers, began: float) -> None:
+        self.offers |= {kind: dict(listed) for kind, listed in offers.items()}
+        self.listed_at |= dict.fromkeys(offers, began)
 
     # The task ----------------------------------------------------------------------------------------
 
@@ -389,7 +398,7 @@ class Supervisor:
         await self.callers.end()
         if main is not None:
             await main.close()
-        self.listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
+        self.listed_at = dict.fromkeys(self._kinds, float("-inf"))
 
     def _to(self, state: LinkState) -> None:
         if self._is_retired:

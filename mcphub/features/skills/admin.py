@@ -133,7 +133,7 @@ class SkillAdmin(ContentAdmin):
     form = SkillForm
     form_fields = ("upload", "text", "kept_version", "change_reason")
     list_display = ["shown_path", "shown_upstream", "shown_description", "version", "state", _CHANGED]
-    list_select_related = ["offer__connection"]
+    list_select_related: ClassVar[bool | list[str]] = ["offer__connection"]
     list_display_links = ["shown_path"]
     filters = SKILL_FILTERS
     search_fields = ["path", "description"]
@@ -166,13 +166,7 @@ class SkillAdmin(ContentAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         shown = super().get_fieldsets(request, obj)
         if obj is not None and obj.offer_id is not None:
-            absent = {"upload", "text", "nested"}
-            kept = [
-                (title, {**each, "fields": [name for name in each["fields"] if name not in absent]})
-                for title, each in shown
-            ]
-            kept[0][1]["fields"].insert(2, "shown_origin")
-            return [*kept, ("SKILL.md", {"fields": ["shown_text"]})]
+            return self._of_upstream(shown)
         if obj is not None and self.has_change_permission(request, obj):
             return shown
         if obj is not None:
@@ -180,6 +174,17 @@ class SkillAdmin(ContentAdmin):
         absent = {"shown_uri", "shown_description", "shown_files", "kept_version", "nested", _REGISTERED, _CHANGED}
         kept = [(title, [name for name in options["fields"] if name not in absent]) for title, options in shown]
         return [(title, {"fields": names}) for title, names in kept if names]
+
+    @staticmethod
+    def _of_upstream(fieldsets: Any) -> Any:
+        """Return the fieldsets of a copy of an upstream's skill, whose files nobody writes here."""
+        absent = {"upload", "text", "nested"}
+        kept = [
+            (title, {**options, "fields": [name for name in options["fields"] if name not in absent]})
+            for title, options in fieldsets
+        ]
+        kept[0][1]["fields"].insert(2, "shown_origin")
+        return [*kept, ("SKILL.md", {"fields": ["shown_text"]})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Skill | None = None) -> Any:
         found = super().get_readonly_fields(request, obj)

@@ -53,7 +53,7 @@ class RelayedSkills:
         assert version is not None  # by refusal_of, in this transaction
         skill = self._copy(row, version)
         is_new = skill.pk is None
-        skill.change_author, skill.change_reason = author, reason
+        skill.change_reason = reason
         skill.full_clean()
         skill.save()
         if is_new:
@@ -64,7 +64,8 @@ class RelayedSkills:
         version = _offered(row)
         found: Mapping[str, Mapping[str, int]] = {} if version is None else version.warnings
         each = ((path, kind, count) for path, kinds in sorted(found.items()) for kind, count in sorted(kinds.items()))
-        return {f"{kind} ({visible(path, one_line=True)})": count for path, kind, count in [*each][:_MOST_SHOWN]}
+        named = {f"{kind} ({visible(path, one_line=True)})": count for path, kind, count in [*each][:_MOST_SHOWN]}
+        return named | ({"generated": 1} if version is not None and version.is_generated else {})
 
     def texts(self, row: McpUpstreamTool) -> tuple[dict[str, object], dict[str, object]]:
         version, skill = _offered(row), self.served(row)

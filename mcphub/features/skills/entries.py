@@ -19,6 +19,8 @@ from sessions_app.protocol.json import Json
 from tools_catalog.upstream.listing import Listed, storable
 
 LONGEST_URI = 1000
+DYNAMIC = "dynamic"
+"""In place of a manifest: the upstream makes the files at each read."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -38,19 +40,21 @@ class RelayedEntry:
 
     uri: str
     frontmatter: dict[str, Any]
-    files: Mapping[str, EntryFile]
-    """By path."""
+    files: Mapping[str, EntryFile] | None
+    """By path; None of one whose files the upstream makes at each read."""
 
     @property
     def definition(self) -> dict[str, Json]:
         """Return what a person approves: every file by its path, with its digest."""
-        files = {path: {"digest": file.digest, "size": file.size} for path, file in sorted(self.files.items())}
+        files: Json = DYNAMIC
+        if self.files is not None:
+            files = {path: {"digest": file.digest, "size": file.size} for path, file in sorted(self.files.items())}
         return {"uri": self.uri, "frontmatter": self.frontmatter, "files": files}
 
     @property
     def size(self) -> int:
         """Bytes of all its files."""
-        return sum(file.size for file in self.files.values())
+        return sum(file.size for file in self.files.values()) if self.files is not None else 0
 
     def listed(self) -> Listed:
         return listed(self.definition)
@@ -62,7 +66,7 @@ def uri_of_entry(raw: Json) -> str:
     return uri if isinstance(uri, str) else ""
 
 
-def entry_of(raw: dict[str, Json]) -> RelayedEntry:
+def entry_of(raw: dict[str, Json], *, may_be_generated: bool) -> RelayedEntry:
     """Return an entry, checked as far as it can be without its files. Raises SkillRefused."""
     uri, frontmatter, resources = uri_of_entry(raw), raw.get("frontmatter"), raw.get("resources")
     if len(uri) > LONGEST_URI or storable(uri) != uri or not uri.endswith(f"/{ENTRY}"):
@@ -75,9 +79,11 @@ def entry_of(raw: dict[str, Json]) -> RelayedEntry:
     root = uri.removesuffix(f"/{ENTRY}")
     if root.rpartition("/")[2] != frontmatter["name"]:
         raise SkillRefused(_t("The URI must end with the name in SKILL.md: %(name)s.") % {"name": frontmatter["name"]})
-    if resources == "dynamic":
+    if resources == DYNAMIC and may_be_generated:
+        return RelayedEntry(uri, frontmatter, None)
+    if resources == DYNAMIC:
         raise SkillRefused(
-            _t("The upstream generates its files, so there is nothing that an approval could be bound to.")
+            _t("The upstream generates its files, so no approval could be bound to them. The connection may allow it.")
         )
     if not isinstance(resources, list) or len(resources) > MOST_FILES:
         raise SkillRefused(_t("The entry must list its files, at most %(most)d.") % {"most": MOST_FILES})
@@ -105,30 +111,31 @@ def refused(raw: Json, refusal: str) -> Listed:
     """Return the offer of an entry that cannot be made available, with as much of it as is known to be well formed."""
     uri = storable(uri_of_entry(raw)[:LONGEST_URI])
     try:
-        return listed({**entry_of(raw).definition, "uri": uri}, refusal)
+        return listed({**entry_of(raw, may_be_generated=True).definition, "uri": uri}, refusal)
     except SkillRefused:
         return listed({"uri": uri}, refusal)
 
 
-def content_of(file: EntryFile, path: str, result: Mapping[str, Json]) -> bytes:
-    """Return the bytes in the result of a read. Raises SkillRefused where they are not those of the manifest."""
-    found = result.get("contents")
-    parts = [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
-    part = next((part for part in parts if part.get("uri") == file.uri), parts[0] if len(parts) == 1 else {})
-    text, blob = part.get("text"), part.get("blob")
-    try:
-        raw = (
-            text.encode()
-            if isinstance(text, str)
-            else base64.b64decode(blob if isinstance(blob, str) else "~", validate=True)
-        )
-    except (ValueError, binascii.Error):
-        raise SkillRefused(_t("%(path)s cannot be read at the upstream.") % {"path": path[:100]}) from None
+def check_content(file: EntryFile, path: str, raw: bytes) -> None:
+    """Raise SkillRefused where the bytes of a file are not those of the manifest."""
     if len(raw) != file.size or contents.digest_of(raw) != file.digest:
         raise SkillRefused(
             _t("%(path)s is not what the entry describes: size or digest differ.") % {"path": path[:100]}
         )
-    return raw
+
+
+def raw_of(uri: str, path: str, result: Mapping[str, Json]) -> bytes:
+    """Return the bytes in the result of a read. Raises SkillRefused where there are none."""
+    found = result.get("contents")
+    parts = [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
+    part = next((part for part in parts if part.get("uri") == uri), parts[0] if len(parts) == 1 else {})
+    text, blob = part.get("text"), part.get("blob")
+    try:
+        if isinstance(text, str):
+            return text.encode()
+        return base64.b64decode(blob if isinstance(blob, str) else "~", validate=True)
+    except (ValueError, binascii.Error):
+        raise SkillRefused(_t("%(path)s cannot be read at the upstream.") % {"path": path[:100]}) from None
 
 
 def checked(entry: RelayedEntry, files: Mapping[str, bytes]) -> SkillContents:

@@ -90,6 +90,8 @@ class Skill(OwnedModel, LoadableModel):
         verbose_name=_("upstream offer"),
     )
     """Whose approved copy this is; None for the hub's own."""
+    is_generated = models.BooleanField(default=False, editable=False)
+    """Each read goes to the upstream, which makes the files: the versions here are examples."""
     offer_id: int | None
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -145,6 +147,10 @@ class Skill(OwnedModel, LoadableModel):
         """Whether clients may see it. A copy outlives neither its connection's switch nor the skill over there."""
         if self.offer is None:
             return self.enabled
+        if self.is_generated and not (
+            self.offer.connection.generated_skills and self.offer.seen_digest == self.offer.approved_digest
+        ):
+            return False
         return self.enabled and self.offer.connection.enabled and not self.offer.is_gone
 
     def clean(self) -> None:
@@ -158,7 +164,9 @@ class Skill(OwnedModel, LoadableModel):
                 problems |= self._clashes()
         except SkillRefused as error:
             problems["path"] = str(error)
-        if self.as_prompt and self._has_namesake():
+        if self.as_prompt and self.is_generated:
+            problems["as_prompt"] = _t("Its upstream makes it at each read, so it cannot be a prompt.")
+        elif self.as_prompt and self._has_namesake():
             problems["as_prompt"] = _t("There is a prompt with its name.")
         folders = self._nested_folders()
         if not isinstance(self.nested, list) or any(each not in folders for each in self.nested):
@@ -179,6 +187,7 @@ class Skill(OwnedModel, LoadableModel):
     def relay(self, version: SkillVersion) -> None:
         """Take the files that an upstream offers. Raises SkillRefused."""
         self._take(contents.of_files(version.raw_files()))
+        self.is_generated = version.is_generated
 
     def _take(self, given: SkillContents) -> None:
         check_reads(given)
@@ -207,6 +216,7 @@ class Skill(OwnedModel, LoadableModel):
         if found is None:
             raise SkillRefused(_t("There is no such version."))
         self.version, self.digest, self.frontmatter = found.number, found.digest, found.frontmatter
+        self.is_generated = found.is_generated
         self.description = str(found.frontmatter["description"])
         folders = found.nested_folders()
         self.nested = [each for each in self.nested if each in folders]
@@ -221,7 +231,11 @@ class Skill(OwnedModel, LoadableModel):
 
     def _keep(self, given: SkillContents) -> None:
         version = SkillVersion.objects.create(
-            skill=self, number=self.version, digest=self.digest, frontmatter=self.frontmatter
+            skill=self,
+            number=self.version,
+            digest=self.digest,
+            frontmatter=self.frontmatter,
+            is_generated=self.is_generated,
         )
         version.keep(given)
         SkillVersion.objects.filter(skill=self, number__lte=self.version - KEPT_VERSIONS).delete()
@@ -267,6 +281,8 @@ class SkillVersion(models.Model):
     number = models.PositiveIntegerField(default=0)
     digest = models.CharField(max_length=71)
     frontmatter = JSONText(default=dict)
+    is_generated = models.BooleanField(default=False)
+    """The upstream makes the files at each read: those here are an example."""
     warnings = JSONText(default=dict)
     """Of one that an upstream offers: the detectors' findings by path, as kind and count."""
     made_at = models.DateTimeField(default=timezone.now)

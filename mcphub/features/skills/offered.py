@@ -16,13 +16,15 @@ from channels.db import database_sync_to_async
 from django.db.models import F
 
 from mcphub.features.skills import contents
-from mcphub.features.skills.contents import ENTRY, uri_of
+from mcphub.features.skills.contents import ENTRY, SkillRefused, uri_of
+from mcphub.features.skills.entries import DYNAMIC
 from mcphub.features.skills.models import Skill, SkillContent, SkillFile, manifest_digest
-from sessions_app.protocol import directions
-from sessions_app.protocol.errors import ConnectionFailed
+from sessions_app.protocol import directions, json, uritemplate
+from sessions_app.protocol.errors import ConnectionFailed, ToolDisabled
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace, owner_of
 from sessions_app.workspaces.models import read_workspaces
+from tools_catalog.backends.upstream_content import Source, UpstreamContents
 from tools_catalog.call.context import ToolContext
 from tools_catalog.catalog.offers import OfferedResource, Prompt, Resources
 from tools_catalog.upstream import pool
@@ -78,6 +80,41 @@ class SkillFileContents:
 
 
 @dataclass(frozen=True, slots=True)
+class GeneratedContents:
+    """Reads files that an upstream makes, each time over there. The frontmatter of SKILL.md is as it was approved."""
+
+    there: UpstreamContents
+    root: str
+    """The URI of its directory here."""
+    root_there: str
+    frontmatter: dict[str, Any]
+    skill: SkillEntry | None = None
+    is_static = False
+
+    async def read(self, uri: str, values: Mapping[str, str], context: ToolContext | None) -> dict[str, Json]:
+        path = contents.path_of(uri, self.root)
+        try:
+            contents.check_path(path)
+        except SkillRefused:
+            return {"contents": []}
+        asked = f"{self.root_there}/{uri.removeprefix(f'{self.root}/')}"
+        result = await self.there.read(asked, {}, context)
+        parts = [{**part, "uri": uri} if part["uri"] == asked else part for part in result["contents"]]
+        if path == ENTRY and not all(self._is_approved(part.get("text")) for part in parts):
+            raise ToolDisabled(
+                "The upstream changed the frontmatter of the skill since it was approved. Tell the hub's operator."
+            )
+        return {**result, "contents": parts}
+
+    def _is_approved(self, text: Json) -> bool:
+        try:
+            found = contents.frontmatter_of(text.encode()) if isinstance(text, str) else {}
+        except SkillRefused:
+            return False
+        return json.canonical(found) == json.canonical(self.frontmatter)
+
+
+@dataclass(frozen=True, slots=True)
 class SkillMessages:
     """Reads a skill as a prompt: its SKILL.md, and the addresses of its other files."""
 
@@ -93,6 +130,9 @@ class SkillMessages:
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]}
 
 
+OF_SKILLS = (SkillFileContents, GeneratedContents)
+
+
 class _File(NamedTuple):
     path: str
     digest: str
@@ -103,13 +143,16 @@ class _File(NamedTuple):
 def read() -> Iterator[OfferedResource]:
     """Read the files of all skills in the versions in force."""
     for row, files, toolsets, shared in _rows():
-        yield from _resources(row, files, toolsets, shared)
+        if row.is_generated:
+            yield from _generated(row, toolsets, shared)
+        else:
+            yield from _resources(row, files, toolsets, shared)
 
 
 def read_prompts() -> Iterator[Prompt]:
     """Read the skills that are prompts too."""
     for row, files, toolsets, shared in _rows():
-        if not row.as_prompt:
+        if not row.as_prompt or row.is_generated:
             continue
         yield Prompt(
             name=row.name,
@@ -161,7 +204,7 @@ def _rows() -> Iterator[tuple[Skill, list[_File], frozenset[str], dict[str, Any]
 def skills_of(resources: Resources) -> Iterator[SkillEntry]:
     """Return the skills among resources, for any caller: also disabled ones."""
     for resource in resources.entries():
-        if isinstance(resource.contents, SkillFileContents) and resource.contents.skill is not None:
+        if isinstance(resource.contents, OF_SKILLS) and resource.contents.skill is not None:
             yield resource.contents.skill
 
 
@@ -188,6 +231,33 @@ def _resources(
             completions={},
             is_listed=skill is not None,
             part_of=uri_of(row.path),
+            toolsets=toolsets,
+            **shared,
+        )
+
+
+def _generated(row: Skill, toolsets: frozenset[str], shared: dict[str, Any]) -> Iterator[OfferedResource]:
+    """Return the SKILL.md of a skill whose files an upstream makes, and a template of the others."""
+    assert row.offer is not None
+    offer, connection = row.offer, row.offer.connection
+    trusts = connection.policy == connection.Policy.TRUST
+    approval = pool.Approval(offer.approved_digest, offer.approved_schema_digest, trusts=trusts)
+    source = Source(connection.slug, pool.Offer(offer.kind, offer.upstream_name, approval), pool.here)
+    entry: dict[str, Json] = {"uri": row.uri, "frontmatter": row.frontmatter, "resources": DYNAMIC}
+    skill = SkillEntry(uri=row.uri, definition={**entry, "_meta": {ORIGIN: row.origin}}, **shared)
+    template = uritemplate.parse(f"{skill.root}/{{+file}}")
+    for found, uri, named in ((skill, row.uri, None), (None, f"{skill.root}/{{+file}}", template)):
+        root_there = offer.upstream_name.removesuffix(f"/{ENTRY}")
+        member = "uri" if named is None else "uriTemplate"
+        yield OfferedResource(
+            uri=uri,
+            template=named,
+            digest=offer.approved_digest,
+            timeout_seconds=_SECONDS,
+            definition=directions.plain_words({member: uri, "name": row.name, "description": row.description}),
+            contents=GeneratedContents(UpstreamContents(source), skill.root, root_there, row.frontmatter, found),
+            completions={},
+            part_of=row.uri,
             toolsets=toolsets,
             **shared,
         )

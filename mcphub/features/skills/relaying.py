@@ -16,7 +16,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _t
 
 from mcphub.features.skills import entries
-from mcphub.features.skills.contents import SkillContents, SkillRefused
+from mcphub.features.skills.contents import ENTRY, SkillContents, SkillRefused
 from mcphub.features.skills.entries import RelayedEntry
 from mcphub.features.skills.findings import kinds_in
 from mcphub.features.skills.models import SkillVersion, check_reads, manifest_digest
@@ -53,7 +53,7 @@ async def read(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) ->
         try:
             if uri in found:
                 raise SkillRefused(_t("The upstream lists it twice."))
-            entry = entries.entry_of(scrub.value(raw))
+            entry = entries.entry_of(scrub.value(raw), may_be_generated=spec.generated_skills)
             left -= entry.size
             if left < 0:
                 words = _t("The skills of one connection are at most %(most)d bytes together.")
@@ -101,7 +101,8 @@ class _Known:
 
 def digest_of(definition: Mapping[str, Json]) -> str:
     """Return the digest of an offer's manifest, as that of a version."""
-    return manifest_digest((path, file["digest"]) for path, file in definition["files"].items())
+    files = definition["files"]
+    return manifest_digest(() if files == entries.DYNAMIC else ((path, file["digest"]) for path, file in files.items()))
 
 
 def is_of(version: SkillVersion, definition: Mapping[str, Json]) -> bool:
@@ -126,13 +127,19 @@ async def _entries(session: OffersSession, known: _Known) -> list[Json]:
 
 
 async def _files(session: OffersSession, entry: RelayedEntry, scrub: Scrubber) -> SkillContents:
-    """Read the files of a skill. Raises SkillRefused, and the errors of reads."""
+    """Read the files of a skill; of one without a manifest its SKILL.md as it is now.
+
+    Raises SkillRefused, and the errors of reads.
+    """
     files: dict[str, bytes] = {}
-    for path, file in entry.files.items():
-        result = await session.ask("resources/read", {"uri": file.uri})
+    uris = {ENTRY: entry.uri} if entry.files is None else {path: file.uri for path, file in entry.files.items()}
+    for path, uri in uris.items():
+        result = await session.ask("resources/read", {"uri": uri})
         if scrub.is_needed and scrub.value(result) != result:
             raise SkillRefused(_t("%(path)s contains a secret that the hub keeps.") % {"path": path[:100]})
-        files[path] = entries.content_of(file, path, result)
+        files[path] = entries.raw_of(uri, path, result)
+        if entry.files is not None:
+            entries.check_content(entry.files[path], path, files[path])
     given = entries.checked(entry, files)
     check_reads(given)
     return given
@@ -155,6 +162,7 @@ def _store(connection_id: int, entry: RelayedEntry, given: SkillContents) -> Non
             uri=entry.uri,
             digest=digest_of(entry.definition),
             frontmatter=entry.frontmatter,
+            is_generated=entry.files is None,
             warnings=found,
         )
         version.keep(given)
