@@ -11,6 +11,7 @@ from tools_catalog.upstream.listing import OfferKind
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
+    from django.db.models import QuerySet
 
     from tools_catalog.models.upstream import McpConnection
     from tools_catalog.models.upstream_tools import McpUpstreamTool
@@ -27,6 +28,10 @@ class FurtherOffers(Protocol):
 
     def refusal_of(self, row: McpUpstreamTool) -> str:
         """Return the reason if the offer cannot be made available; empty otherwise."""
+        ...
+
+    def rows_of(self, connection: McpConnection) -> QuerySet[Any]:
+        """Return the rows that offers of a connection became."""
         ...
 
     def served(self, row: McpUpstreamTool) -> Any:
@@ -53,6 +58,10 @@ def handler_of(kind: str) -> FurtherOffers | None:
             found: FurtherOffers = loaded(part.handler)
             return found
     return None
+
+
+def handlers() -> list[FurtherOffers]:
+    return [loaded(part.handler) for part in declared(OfferKind)]
 
 
 def readers() -> Mapping[str, ReadOffers]:

@@ -340,14 +340,15 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         """Assign its offers to its workspace."""
         from tools_catalog.models.content import McpPrompt, McpResource
         from tools_catalog.models.definitions import McpToolDefinition
+        from tools_catalog.models.offer_kinds import handlers
 
         kinds: tuple[tuple[Any, str], ...] = (
             (McpToolDefinition, "upstream_tool"),
             (McpPrompt, "upstream_offer"),
             (McpResource, "upstream_offer"),
         )
-        for model, offer in kinds:
-            rows = model.objects.filter(**{f"{offer}__connection": self})
+        core = [model.objects.filter(**{f"{offer}__connection": self}) for model, offer in kinds]
+        for rows in (*core, *(handler.rows_of(self) for handler in handlers())):
             for row in rows.exclude(workspace=self.workspace_id):
                 row.workspace_id, row.change_reason = self.workspace_id, self.change_reason
                 row.save(update_fields=["workspace", "updated_at"])

@@ -16,13 +16,14 @@ from sessions_app.workspaces.scope import whole_hub
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
+    from django.db.models import QuerySet
 
     from tools_catalog.models import McpConnection, McpUpstreamTool
 
 _MOST_SHOWN = 50
 """Files with their text on the page of an offer, and findings named."""
 _MOST_CHARACTERS = 100_000
-"""Of one text there."""
+"""Of all texts of one offer there; of others the size and digest."""
 
 
 class RelayedSkills:
@@ -44,6 +45,9 @@ class RelayedSkills:
         except ValidationError as error:
             return " ".join(error.messages)
         return ""
+
+    def rows_of(self, connection: McpConnection) -> QuerySet[Skill]:
+        return Skill.objects.filter(offer__connection=connection)
 
     def served(self, row: McpUpstreamTool) -> Skill | None:
         return Skill.objects.filter(offer=row.pk).first() if row.pk is not None else None
@@ -106,10 +110,12 @@ def _digests(version: SkillVersion) -> dict[str, str]:
 def _texts(version: SkillVersion, paths: list[str]) -> dict[str, object]:
     """Return the files at these paths as texts; of other bytes the digest and size."""
     found: dict[str, object] = {}
+    left = _MOST_CHARACTERS
     files = version.files.filter(path__in=paths).select_related("content")
     for file in sorted(files, key=lambda each: paths.index(each.path)):
         text = contents.text_of(bytes(file.content.raw))
-        if text is None or len(text) > _MOST_CHARACTERS:
+        left -= len(text or "")
+        if text is None or left < 0:
             found[visible(file.path, one_line=True)] = _t("%(size)d bytes, %(digest)s") % {
                 "size": file.size,
                 "digest": file.content_id,

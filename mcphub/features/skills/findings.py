@@ -10,7 +10,7 @@ from mcphub.features.skills.models import SkillContent, SkillVersion
 from tools_catalog.guardrails.definitions import sentence, warnings
 
 _FETCHING = re.compile(
-    r"!\[[^\]\n]{0,1000}\]\(\s{0,10}<?https?://|<(?:img|iframe|video|audio|source|embed|link|script)\b[^>]{0,1000}?\bhttps?://",
+    r"!\[[^\[\]\n]{0,1000}\]\(\s{0,10}<?https?://|<(?:img|iframe|video|audio|source|embed|link|script)\b[^<>]{0,1000}?\bhttps?://",
     re.I,
 )
 """What clients that show Markdown fetch without a question: an address there may carry away what a model writes into

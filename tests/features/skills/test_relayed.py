@@ -12,6 +12,7 @@ import pytest
 
 from mcphub.features.skills.models import Skill, SkillVersion
 from mcphub.features.skills.offered import SkillEntry, SkillFileContents, skills_of
+from sessions_app.models import McpWorkspace
 from tests.factories import McpConnectionFactory
 from tests.features.skills.operations import ENTRY
 from tests.upstreams.peers import skilled
@@ -205,6 +206,15 @@ def test_a_nested_skill_has_its_own_approval(github: Upstream) -> None:
     assert set(served()) == {HERE}
     discovery.approve(rows[nested], author="ann")
     assert set(served()) == {HERE, "skill://github.acme.refunds/partial/SKILL.md"}
+
+
+def test_a_copy_follows_its_connection_into_a_workspace(github: Upstream) -> None:
+    discovery.approve(github.look()[URI], author="ann")
+    github.connection.workspace = McpWorkspace.objects.create(slug="ours")
+    github.connection.save()
+    workspace = served()[HERE].workspace
+    assert workspace is not None
+    assert workspace.slug == "ours"
 
 
 def test_a_switched_off_connection_serves_no_skill_and_a_removed_one_leaves_none(github: Upstream) -> None:
