@@ -44,9 +44,19 @@ def run(options: argparse.Namespace) -> int:
         if options.verb == "list":
             return _list(options)
         if options.verb == "show":
-            print(_json(_rows([options.id])[0]))
-            return 0
+            return _show(_rows([options.id])[0])
         return _decide(options)
+
+
+def _show(row: McpUpstreamTool) -> int:
+    """Print an offer, and on standard error, where lines are lines, the difference of its texts."""
+    from tools_catalog.rest.offers import OfferSerializer
+
+    shown = OfferSerializer(row).data
+    print(json.dumps(shown, indent=2, ensure_ascii=False))
+    if shown["difference"]:
+        print(shown["difference"], file=sys.stderr)
+    return 0
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -147,4 +157,4 @@ def _rows(ids: list[int]) -> list[McpUpstreamTool]:
 def _json(row: McpUpstreamTool) -> str:
     from tools_catalog.rest.offers import OfferSerializer
 
-    return json.dumps(OfferSerializer(row).data, indent=2, ensure_ascii=False)
+    return json.dumps(OfferSerializer(row, context={"is_list": True}).data, indent=2, ensure_ascii=False)

@@ -66,7 +66,7 @@ from tools_catalog.call import addresses, session_news
 from tools_catalog.discovery import links
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.egress import guard as egress
-from tools_catalog.models import PersonalList, aliases
+from tools_catalog.models import PersonalList, aliases, offer_kinds
 from tools_catalog.signals import send_changes
 from tools_catalog.upstream.listing import Offers
 from tools_catalog.upstream.peers import PeerPort
@@ -136,6 +136,7 @@ class Hub:
                 lasts_seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS,
                 discovered=self._discovered,
                 discovered_by=self._discovered_by,
+                further=offer_kinds.readers(),
                 was_listed_to=database_sync_to_async(PersonalList.objects.is_fresh),
                 unprobed=self.links.unprobed,
                 lease=self.links.lease,

@@ -2,10 +2,9 @@
 
     python -m tests.conformance.run [--only RUN]...
 
-Six runs of the suite: its two frozen sets of requirements, everything that it has for three revisions, and the
-scenarios of the skills extension. The
-exit status is 0 only if each scenario that the suite lists was run, with at least one success and no failure,
-warning or skipped check.
+Seven runs of the suite: its two frozen sets of requirements, everything that it has for three revisions, and the
+scenarios of the skills extension, of skills of the hub and of those of an upstream. The exit status is 0 only if each
+scenario that the suite lists was run, with at least one success and no failure, warning or skipped check.
 """
 
 from __future__ import annotations
@@ -17,12 +16,16 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import operations
 from tests.clients import install
 from tests.features.skills import operations as skills
-from tests.servers import FIXTURES, Hub
+from tests.servers import FIXTURES, Hub, until
+from tests.upstreams.conftest import Operator, Peer
 from tests.waiting import PATIENCE_SECONDS
 
 RUNS: dict[str, list[str]] = {
@@ -34,6 +37,8 @@ RUNS: dict[str, list[str]] = {
 }
 SKILLS = "extension skills"
 """The run of the scenarios of the skills extension, which no set of the suite has."""
+RELAYED = "extension skills relayed"
+"""The same, of skills of an upstream alone."""
 OF_SKILLS = ("sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest")
 TASKS = "required 2026-07-28"
 """The run that includes the scenarios of the tasks extension."""
@@ -73,7 +78,11 @@ class Scenario:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run MCP's conformance suite against this hub.")
     parser.add_argument(
-        "--only", action="append", choices=[*RUNS, SKILLS], metavar="RUN", help=" | ".join([*RUNS, SKILLS])
+        "--only",
+        action="append",
+        choices=[*RUNS, SKILLS, RELAYED],
+        metavar="RUN",
+        help=" | ".join([*RUNS, SKILLS, RELAYED]),
     )
     options = parser.parse_args()
     folder = install.node()
@@ -81,12 +90,18 @@ def main() -> int:
     complaints: list[str] = []
     with (
         tempfile.TemporaryDirectory(prefix="mcphub-conformance-") as work,
-        Hub(Path(work) / "hub", flags=["--allow-anonymous"], packs=[FIXTURES]) as hub,
+        Hub(
+            Path(work) / "hub",
+            flags=["--allow-anonymous"],
+            packs=[FIXTURES],
+            environment={"MCPHUB_EGRESS_ALLOW": "127.0.0.1"},
+        ) as hub,
     ):
-        for run in options.only or [*RUNS, SKILLS]:
+        for run in options.only or [*RUNS, SKILLS, RELAYED]:
             out = Path(work) / run.replace(" ", "-")
-            if run == SKILLS:
-                complaints += report(run, of_skills(folder, hub, out), set(OF_SKILLS))
+            if run in (SKILLS, RELAYED):
+                with own_skills(hub) if run == SKILLS else relayed_skills(hub, Path(work) / "there"):
+                    complaints += report(run, of_skills(folder, hub, out), set(OF_SKILLS))
                 continue
             scenarios = results(folder, hub.port, RUNS[run], out)
             complaints += report(run, scenarios, listed(folder, RUNS[run]))
@@ -116,11 +131,34 @@ def results(folder: Path, port: int, which: list[str], out: Path) -> list[Scenar
     return sorted(scenarios, key=lambda scenario: scenario.name)
 
 
-def of_skills(folder: Path, hub: Hub, out: Path) -> list[Scenario]:
-    """Add skills to the hub, one within another, and return the results of the suite's scenarios."""
+@contextmanager
+def own_skills(hub: Hub) -> Iterator[None]:
+    """Add skills to the hub, one within another."""
     hub.operate(skills.add, "acme/refunds", skills.FILES, ["partial"])
     hub.operate(skills.add, "greeting", {"SKILL.md": skills.ENTRY.format(name="greeting")})
     hub.settle()
+    yield
+    for path in ("acme/refunds", "greeting"):
+        hub.operate(skills.remove, path)
+    hub.settle()
+
+
+@contextmanager
+def relayed_skills(hub: Hub, there: Path) -> Iterator[None]:
+    """Connect an upstream with the same skills."""
+    files = {f"acme/refunds/{path}": text for path, text in skills.FILES.items()}
+    for path, text in {**files, "greeting/SKILL.md": skills.ENTRY.format(name="greeting")}.items():
+        (there / path).parent.mkdir(parents=True, exist_ok=True)
+        (there / path).write_bytes(text.encode())
+    with Peer("skilled.py", str(there)) as peer:
+        Operator(hub).connect("shelf", url=peer.url, policy="trust")
+        until(lambda: hub.operate(operations.count, "skills.Skill") == 3)
+        hub.settle()
+        yield
+
+
+def of_skills(folder: Path, hub: Hub, out: Path) -> list[Scenario]:
+    """Return the results of the suite's scenarios."""
     found = []
     for name in OF_SKILLS:
         found += results(folder, hub.port, ["--scenario", name, "--spec-version", "2026-07-28", "--force"], out / name)

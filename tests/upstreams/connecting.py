@@ -45,6 +45,13 @@ def left(slugs: list[str]) -> dict[str, str]:
     return {row.slug: " ".join([row.status, *(link.error_message for link in row.links.all())]) for row in rows}
 
 
+def refresh(slug: str) -> None:
+    """Have the hub list what a connection offers, now."""
+    from sessions_app import bus
+
+    bus.publish(bus.UPSTREAM_REFRESH, slug)
+
+
 def row(slug: str) -> dict[str, Any]:
     from tools_catalog.models import McpConnection
 

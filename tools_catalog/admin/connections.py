@@ -134,7 +134,17 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
         (_("Requests to the client"), {"fields": ["may_ask", "may_ask_secrets", "may_sample", "may_list_roots"]}),
         (
             _("What clients see"),
-            {"fields": ["policy", "keeps_serving", "prefix", "workspace", "groups", "refresh_seconds"]},
+            {
+                "fields": [
+                    "policy",
+                    "keeps_serving",
+                    "generated_skills",
+                    "prefix",
+                    "workspace",
+                    "groups",
+                    "refresh_seconds",
+                ]
+            },
         ),
         (
             _("Limits"),

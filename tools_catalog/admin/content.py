@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import Model
@@ -31,7 +31,7 @@ class ContentAdmin(WorkspacePages, SwitchActions, RecordedAdmin):
     workspace_pages = ()
     """Common to both."""
 
-    list_select_related = False  # no column follows a relation
+    list_select_related: ClassVar[bool | list[str]] = False  # no column follows a relation
     autocomplete_fields = ["groups"]
     actions = ["enable_selected", "disable_selected"]
     readonly_fields = [_REGISTERED, _CHANGED]

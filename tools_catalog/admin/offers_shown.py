@@ -21,6 +21,7 @@ from sessions_app.kit.shown import clipped, pretty, visible
 from sessions_app.protocol.json import Json
 from tools_catalog.discovery.proposals import hints
 from tools_catalog.models import McpUpstreamTool
+from tools_catalog.models.offer_kinds import handler_of
 from tools_catalog.upstream.listing import TOOL
 
 if TYPE_CHECKING:
@@ -66,6 +67,16 @@ def looked_at(request: HttpRequest, row: McpUpstreamTool) -> str:
     return request.POST.get(_field(row), "")
 
 
+def differences(approved: Mapping[str, Json], row: McpUpstreamTool) -> list[FieldDifference]:
+    """Return what is different since the approval: the definition's members, and texts behind it such as files."""
+    return [*difference(dict(approved), row.seen), *text_differences(row)]
+
+
+def text_differences(row: McpUpstreamTool) -> list[FieldDifference]:
+    further = handler_of(row.kind)
+    return difference(*further.texts(row)) if further is not None else []
+
+
 def _shown(row: McpUpstreamTool, key: object) -> ShownOffer:
     approved: Mapping[str, Json] = row.approved if row.approved_digest else {}
     effects = _effects(row.kind, row.seen)
@@ -88,7 +99,7 @@ def _shown(row: McpUpstreamTool, key: object) -> ShownOffer:
         decided_at=row.decided_at,
         refusal=visible(row.refusal, one_line=True),
         whole="" if approved else pretty(row.seen),
-        differences=difference(dict(approved), row.seen) if approved and approved != row.seen else [],
+        differences=differences(approved, row) if approved else text_differences(row),
     )
 
 

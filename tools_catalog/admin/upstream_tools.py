@@ -105,14 +105,14 @@ class McpUpstreamToolAdmin(RecordedAdmin):
         served = row.served
         if served is None:
             return "-"
-        link = reverse(f"admin:tools_catalog_{served._meta.model_name}_change", args=[served.pk])
+        link = reverse(f"admin:{served._meta.app_label}_{served._meta.model_name}_change", args=[served.pk])
         return format_html('<a class="hub-link" href="{}">{}</a>', link, clipped(_name_of(row), 100))
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: McpUpstreamTool | None = None
     ) -> list[str] | tuple[str, ...]:
         # Once it is served, its name is changed there; a URI never is.
-        keeps_name = obj is not None and (obj.served is not None or obj.kind in ("resource", "template"))
+        keeps_name = obj is not None and (obj.served is not None or obj.kind not in ("tool", "prompt"))
         return [*self.readonly_fields, *(["name"] if keeps_name else [])]
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
@@ -132,7 +132,7 @@ class McpUpstreamToolAdmin(RecordedAdmin):
         approved = row.approved if row.approved_digest else {}
         overridden = discovery.overrides(row).items()
         return {
-            "fields": difference(approved, row.seen) if approved != row.seen else [],
+            "fields": offers_shown.differences(approved, row),
             "is_first": not approved,
             "warnings": sorted(row.warnings.items()),
             "whole": pretty(row.seen),
@@ -221,4 +221,4 @@ def _name_of(row: McpUpstreamTool) -> str:
     served = row.served
     if served is None:
         return row.name
-    return str(served.uri if row.resource is not None else served.name)
+    return str(served.uri if hasattr(served, "uri") else served.name)

@@ -79,6 +79,7 @@ _CONNECTION = Kind(
         "enabled": bool,
         "policy": str,
         "keeps_serving": bool,
+        "generated_skills": bool,
         "groups": list,
         "starts_eagerly": bool,
         "idle_seconds": int,

@@ -15,6 +15,7 @@ from sessions_app.protocol.tasks import TaskSupport
 from tools_catalog.models import McpConnection, McpPrompt, McpResource, McpToolDefinition, McpUpstreamTool, described
 from tools_catalog.models.content import NAME, URI
 from tools_catalog.models.names import prefixed, told_apart
+from tools_catalog.models.offer_kinds import handler_of
 from tools_catalog.upstream.core_tasks import support_of
 from tools_catalog.upstream.listing import AS_TASK, PROMPT, RESOURCE, TEMPLATE, TOOL, storable
 
@@ -29,6 +30,8 @@ def public_name(connection: McpConnection, upstream_name: str, kind: str = TOOL)
     A URI stays as it is: an upstream refers to it elsewhere. Only that of a view is put apart, since the hub knows
     all places that refer to it.
     """
+    if (further := handler_of(kind)) is not None:
+        return further.public_name(connection, upstream_name)
     if kind in (RESOURCE, TEMPLATE):
         return mcp_apps.apart(connection.slug, upstream_name)
     name = prefixed(connection.prefix, upstream_name)
@@ -40,6 +43,8 @@ def columns(row: McpUpstreamTool, definition: Mapping[str, Json]) -> dict[str, o
     """Return the columns of the row that a definition becomes."""
     if row.kind == TOOL:
         return _tool_columns(row, definition)
+    if row.kind not in MODELS:
+        return {}
     shared = {
         "title": _text(definition.get("title"), 200),
         "description": _text(definition.get("description")),
@@ -64,6 +69,9 @@ def begun(row: McpUpstreamTool) -> Any:
 
 def refusal_of(row: McpUpstreamTool) -> str:
     """Return the reason if the definition cannot be made available; empty otherwise."""
+    if row.kind not in MODELS:
+        further = handler_of(row.kind)
+        return _t("The feature that serves it is switched off.") if further is None else further.refusal_of(row)
     if row.kind in (TOOL, PROMPT) and not NAME.match(row.name):
         return _t(
             "Clients don't accept the name %(name)s: use 1 to 64 of A-Z a-z 0-9 _ . - Choose another name here."

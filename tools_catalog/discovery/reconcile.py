@@ -26,6 +26,7 @@ from tools_catalog.discovery import proposals
 from tools_catalog.discovery.proposals import columns, public_name, refusal_of
 from tools_catalog.models import McpConnection, McpUpstreamTool, PersonalList, ShownOffers, UpstreamAccount, reach
 from tools_catalog.models.accounts import SHARED
+from tools_catalog.models.offer_kinds import handler_of
 from tools_catalog.upstream.listing import MAX_OFFERS, TOOL, Listed, Offers
 
 if TYPE_CHECKING:
@@ -180,6 +181,12 @@ def approve(
             raise ApprovalRefused(refusal)
         before = columns(row, row.approved) if row.approved_digest else {}
         former_name = row.renamed_from
+        if (further := handler_of(row.kind)) is not None:
+            _note_approval(row, author)
+            try:
+                return further.serve(row, author=author, reason=reason)
+            except ValidationError as error:
+                raise ApprovalRefused(_words(error)) from error
         field = proposals.FIELDS[row.kind]
         is_new = row.served is None
         served = proposals.begun(row) if is_new else row.served
@@ -188,11 +195,7 @@ def approve(
                 setattr(served, column, value)
         if row.kind == TOOL:
             _configure(served, row)
-        row.approved, row.approved_digest = row.seen, row.seen_digest
-        row.approved_schema_digest = row.seen_schema_digest
-        row.rejected_digest = row.refusal = row.renamed_from = ""
-        row.decided_by, row.decided_at = str(author)[:150], timezone.now()
-        row.save()
+        _note_approval(row, author)
         setattr(row, field, served)  # it is asked for its offer before it can be saved
         served.change_author, served.change_reason = author, reason
         if is_bound and row.kind == TOOL and (evaded := _evaded(served, row, former_name)):
@@ -203,13 +206,24 @@ def approve(
         try:
             served.full_clean()
         except ValidationError as error:
-            words = [f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items()]
-            raise ApprovalRefused(" ".join(words)) from error
+            raise ApprovalRefused(_words(error)) from error
         served.save()
         if is_new:
             served.groups.set(row.connection.groups.all())
             row.save(update_fields=[field])
         return served
+
+
+def _note_approval(row: McpUpstreamTool, author: User | AnonymousUser | str | None) -> None:
+    row.approved, row.approved_digest = row.seen, row.seen_digest
+    row.approved_schema_digest = row.seen_schema_digest
+    row.rejected_digest = row.refusal = row.renamed_from = ""
+    row.decided_by, row.decided_at = str(author)[:150], timezone.now()
+    row.save()
+
+
+def _words(error: ValidationError) -> str:
+    return " ".join(f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items())
 
 
 def _evaded(served: McpToolDefinition, row: McpUpstreamTool, former_name: str) -> list[str]:

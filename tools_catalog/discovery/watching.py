@@ -16,6 +16,7 @@ from django.conf import settings
 
 from sessions_app.protocol.errors import ServerBusy
 from tools_catalog.accounts.resolving import Accounts
+from tools_catalog.models import offer_kinds
 from tools_catalog.upstream import listing, probe
 from tools_catalog.upstream.probe import Progress, Step
 from tools_catalog.upstream.spec import ConnectionSpec
@@ -68,7 +69,15 @@ async def watch(
     home = _home(spec)
     before = await asyncio.to_thread(_size, home)
     test = asyncio.create_task(
-        probe.look(spec, secret_for, settings.MCPHUB_VERSION, kinds=kinds, account=Accounts(), progress=progress),
+        probe.look(
+            spec,
+            secret_for,
+            settings.MCPHUB_VERSION,
+            kinds=kinds,
+            account=Accounts(),
+            progress=progress,
+            readers=offer_kinds.readers() if kinds == listing.KINDS else {},
+        ),
         name=f"mcphub-test-{spec.slug}",
     )
     try:

@@ -71,6 +71,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
     GUARDED: ClassVar[dict[str, Any]] = {
         "policy": "hold_all",
         "keeps_serving": False,
+        "generated_skills": False,
         "may_ask_secrets": False,
         "may_sample": False,
         "may_list_roots": False,
@@ -171,6 +172,14 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         help_text=_(
             "Keep the approved tool available while a change of its texts waits. A changed schema always holds "
             "the tool."
+        ),
+    )
+    generated_skills = models.BooleanField(
+        _("allow generated skills"),
+        default=False,
+        help_text=_(
+            "Skills whose files the upstream makes at each read may be approved. The approval covers name and "
+            "description alone: each read returns what the upstream sends then."
         ),
     )
     prefix = models.CharField(
@@ -331,14 +340,15 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         """Assign its offers to its workspace."""
         from tools_catalog.models.content import McpPrompt, McpResource
         from tools_catalog.models.definitions import McpToolDefinition
+        from tools_catalog.models.offer_kinds import handlers
 
         kinds: tuple[tuple[Any, str], ...] = (
             (McpToolDefinition, "upstream_tool"),
             (McpPrompt, "upstream_offer"),
             (McpResource, "upstream_offer"),
         )
-        for model, offer in kinds:
-            rows = model.objects.filter(**{f"{offer}__connection": self})
+        core = [model.objects.filter(**{f"{offer}__connection": self}) for model, offer in kinds]
+        for rows in (*core, *(handler.rows_of(self) for handler in handlers())):
             for row in rows.exclude(workspace=self.workspace_id):
                 row.workspace_id, row.change_reason = self.workspace_id, self.change_reason
                 row.save(update_fields=["workspace", "updated_at"])
@@ -449,6 +459,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
             connect_seconds=self.connect_seconds,
             idle_seconds=self.idle_seconds,
             refresh_seconds=self.refresh_seconds,
+            generated_skills=self.generated_skills,
             max_concurrent=self.max_concurrent,
             max_response_bytes=self.max_response_bytes,
             max_notifications=self.max_notifications,

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
 from tools_catalog.detectors import definitions
+from tools_catalog.models.offer_kinds import handler_of
 from tools_catalog.models.upstream import McpConnection
 from tools_catalog.upstream.listing import Listed
 
@@ -24,6 +25,7 @@ class McpUpstreamTool(RecordedModel):
         RESOURCE = "resource", _("Resource")
         TEMPLATE = "template", _("Resource template")
         PROMPT = "prompt", _("Prompt")
+        SKILL = "skill", _("Skill")
 
     class State(models.TextChoices):
         NEW = "new", _("New")
@@ -101,7 +103,8 @@ class McpUpstreamTool(RecordedModel):
         constraints = [
             models.UniqueConstraint(fields=["connection", "kind", "upstream_name"], name="upstream_offer_once"),
             models.CheckConstraint(
-                condition=Q(kind__in=["tool", "resource", "template", "prompt"]), name="upstream_offer_kind_known"
+                condition=Q(kind__in=["tool", "resource", "template", "prompt", "skill"]),
+                name="upstream_offer_kind_known",
             ),
         ]
         indexes = [
@@ -115,12 +118,16 @@ class McpUpstreamTool(RecordedModel):
     @property
     def served(self) -> Any:
         """The row of the catalogue that it became, or None."""
-        return self.tool or self.resource or self.prompt
+        further = handler_of(self.kind)
+        return further.served(self) if further is not None else self.tool or self.resource or self.prompt
 
     @property
     def warnings(self) -> dict[str, int]:
         """The detectors' findings in the definition as last seen: kind and count. Not of one that is approved so."""
-        return {} if self.state == self.State.APPROVED else definitions.warnings(self.seen)
+        if self.state == self.State.APPROVED:
+            return {}
+        further = handler_of(self.kind)
+        return definitions.warnings(self.seen) if further is None else further.warnings(self)
 
     def is_withheld(self, connection: McpConnection) -> bool:
         """Return whether it must not be called, though it was approved once."""

@@ -108,6 +108,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
             "lists_per_person",
             "policy",
             "keeps_serving",
+            "generated_skills",
             "prefix",
             "groups",
             "workspace",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from difflib import unified_diff
+
 from django.db import transaction
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -12,11 +14,13 @@ from rest_framework.response import Response
 
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import AskedSerializer, JSONValue, Named, RowSerializer, RowViewSet, StrictText
+from sessions_app.kit.shown import visible
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.discovery import proposals
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.filters import OFFER_FILTERS
 from tools_catalog.models import McpUpstreamTool
+from tools_catalog.models.offer_kinds import handler_of
 
 _APPROVES = {"write": "tools_catalog.approve_mcpupstreamtool"}
 
@@ -40,6 +44,11 @@ class OfferSerializer(RowSerializer[McpUpstreamTool]):
         help_text="What the hub changes of `seen` to serve it: spellings of schemas, and its name."
     )
 
+    difference = serializers.SerializerMethodField(
+        help_text="Unified difference of the texts behind the definition, a skill's files, since the approval. Null in "
+        "lists, and for other kinds."
+    )
+
     class Meta:
         model = McpUpstreamTool
         fields = [
@@ -55,6 +64,7 @@ class OfferSerializer(RowSerializer[McpUpstreamTool]):
             "warnings",
             "remark",
             "conversions",
+            "difference",
             "renamed_from",
             "seen_at",
             "decided_by",
@@ -64,6 +74,19 @@ class OfferSerializer(RowSerializer[McpUpstreamTool]):
 
     def get_conversions(self, row: McpUpstreamTool) -> list[str]:
         return proposals.remarks_of(row)
+
+    @extend_schema_field({"type": "string", "nullable": True})
+    def get_difference(self, row: McpUpstreamTool) -> str | None:
+        is_one = getattr(self.context.get("view"), "action", "retrieve") != "list" and not self.context.get("is_list")
+        further = handler_of(row.kind) if is_one else None
+        if further is None:
+            return None
+        approved, now = further.texts(row)
+        lines: list[str] = []
+        for name in dict.fromkeys([*approved, *now]):
+            before, after = (visible(texts.get(name, "")).splitlines() for texts in (approved, now))
+            lines += unified_diff(before, after, f"approved/{name}", f"offered/{name}", lineterm="")
+        return "\n".join(lines)
 
 
 class DecisionSerializer(AskedSerializer):

@@ -224,18 +224,17 @@ class UpstreamClient:
     async def list_offers(self, kind: str) -> list[Json]:
         """Return the listed entries of a kind on all pages, as received; nothing if it offers none."""
         if self.era.has(kind):
-            return await self._paged(kind)
+            return await self.pages(kind, *METHODS[kind])
         if not self.era.is_silent:
             return []
         try:  # it says nothing of itself, so what it does counts; what it does not know it may not even refuse
             async with asyncio.timeout(min(_UNDECLARED_SECONDS, self._spec.connect_seconds / 8)):
-                return await self._paged(kind)
+                return await self.pages(kind, *METHODS[kind])
         except (TimeoutError, errors.UpstreamError, errors.ResultInvalid):
             return []
 
-    async def _paged(self, kind: str) -> list[Json]:
+    async def pages(self, kind: str, method: str, member: str) -> list[Json]:
         """Read pages until there is none, one repeats, or the bounds are reached. Received pages are kept."""
-        method, member = METHODS[kind]
         listed: list[Json] = []
         seen: set[str] = set()
         most = self._spec.max_response_bytes
@@ -250,26 +249,26 @@ class UpstreamClient:
                     return []  # one that has resources need not have templates
                 if not listed:
                     raise
-                return self._cut(kind, listed, f"page {number + 1} failed: {error}")
+                return self._cut(kind, member, listed, f"page {number + 1} failed: {error}")
             found = page.get(member)
             found = list(found.values()) if isinstance(found, dict) else found if isinstance(found, list) else []
             left -= size_of(found, most)
             if left < 0:
-                return self._cut(kind, listed, f"it has more than {MAX_ANSWERS * most} bytes.")
+                return self._cut(kind, member, listed, f"it has more than {MAX_ANSWERS * most} bytes.")
             news = [one for one in found if _not_seen(one, seen)]
             listed += self._read_tools(news) if kind == TOOL else news
             if len(listed) > MAX_OFFERS:
-                return self._cut(kind, listed[:MAX_OFFERS], f"the hub takes {MAX_OFFERS}.")
+                return self._cut(kind, member, listed[:MAX_OFFERS], f"the hub takes {MAX_OFFERS}.")
             before, cursor = cursor, page.get("nextCursor")
             if not cursor or not isinstance(cursor, str | int):
                 return listed
             if cursor == before or (found and not news):
-                return self._cut(kind, listed, "its pages repeat.")
-        return self._cut(kind, listed, f"it does not end after {MAX_PAGES} pages.")
+                return self._cut(kind, member, listed, "its pages repeat.")
+        return self._cut(kind, member, listed, f"it does not end after {MAX_PAGES} pages.")
 
-    def _cut(self, kind: str, listed: list[Json], why: str) -> list[Json]:
+    def _cut(self, kind: str, member: str, listed: list[Json], why: str) -> list[Json]:
         """Note why a list ends here, and return the entries so far."""
-        words = f"The list of {METHODS[kind][1]} was cut after {len(listed)}: {why}"
+        words = f"The list of {member} was cut after {len(listed)}: {why}"
         self.cut[kind] = words[:300]
         logger.warning("The upstream %s: %s", self._spec.slug, words)
         return listed

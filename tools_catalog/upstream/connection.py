@@ -35,7 +35,7 @@ _LEFT_SECONDS = 0.25
 
 COMPLETE = "completion/complete"
 """It asks nobody."""
-_WORDS = {TOOL: "tool", RESOURCE: "resource", TEMPLATE: "resource template", PROMPT: "prompt"}
+_WORDS = {TOOL: "tool", RESOURCE: "resource", TEMPLATE: "resource template", PROMPT: "prompt", "skill": "skill"}
 
 
 class Connection:

@@ -57,6 +57,10 @@ class Era(Protocol):
         """Whether the upstream says of no kind that it offers it; then it is asked for each."""
         ...
 
+    def declares(self, extension: str) -> bool:
+        """Return whether the upstream declares an extension of MCP."""
+        ...
+
     def params(
         self, params: Mapping[str, Json], can_ask: Abilities, progress_token: int | None = None
     ) -> Mapping[str, Json]:
@@ -95,6 +99,10 @@ class _UpstreamIdentity:
         if ability:
             return isinstance(found, dict) and found.get(ability) is True
         return found is not None and found is not False
+
+    def declares(self, extension: str) -> bool:
+        found = self.capabilities.get("extensions")
+        return isinstance(found, dict) and isinstance(found.get(extension), dict)
 
     @property
     def is_silent(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -12,6 +12,7 @@ from tools_catalog.backends.http.template import Secrets
 from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.account import AccountNeeded, Accounts
+from tools_catalog.upstream.further import ReadOffers
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState
 
@@ -91,6 +92,8 @@ class ConnectionEnvironment:
     """Called with the listing of a person's account, where lists depend on the user."""
     was_listed_to: Callable[[int, str, float], Awaitable[bool]] | None = None
     """Returns whether any process listed the offers for a person within so many seconds."""
+    further: Mapping[str, ReadOffers] = field(default_factory=dict)
+    """Readers of the offers of further kinds, by kind."""
     updated: Callable[[str], None] = lambda uri: None
     """Called for each subscribed resource that has changed."""
     person_done: Callable[[str], None] = lambda elicitation_id: None

@@ -74,6 +74,14 @@ Offers = Mapping[str, Mapping[str, Listed]]
 """Kind -> name -> the upstream's definition of it. A kind that was not listed is not there."""
 
 
+@dataclass(frozen=True, slots=True)
+class OfferKind:
+    """Declares a kind of offers of a feature: its name, and `module:attribute` of its `offer_kinds.FurtherOffers`."""
+
+    name: str
+    handler: str
+
+
 class ListingInvalid(Exception):
     """The list as a whole is unusable; the sentence is the reason."""
 

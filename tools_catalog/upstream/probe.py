@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sessions_app.protocol import errors
 from tools_catalog.backends.http.template import Secrets
 from tools_catalog.egress.rules import EgressPolicy
-from tools_catalog.upstream import listing
+from tools_catalog.upstream import further, listing
 from tools_catalog.upstream.account import Accounts
 from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.opening import opened
@@ -79,10 +79,12 @@ async def look(
     kinds: Iterable[str] = (listing.TOOL,),
     account: Accounts | None = None,
     progress: Progress | None = None,
+    readers: Mapping[str, further.ReadOffers] | None = None,
 ) -> tuple[list[Step], listing.Offers]:
     """Do as `probe` does, and return the listed entries of these kinds; tools stand first among them.
 
-    A program may take the time of a first start. `progress` shows what happens meanwhile.
+    A program may take the time of a first start. `progress` shows what happens meanwhile. `readers` read the offers of
+    further kinds.
     """
     spec = spec.as_first()
     progress = progress or Progress()
@@ -142,8 +144,9 @@ async def look(
             words = scrub.text(str(error)) or "The tools were not listed in time."
             steps.append(Step(LIST, False, words, took()))
             return steps, {}
+        found = {**offers, **await further.read(session, spec, scrub, readers or {})}
         steps.append(Step(LIST, True, ", ".join(list(offers.get(listing.TOOL, {}))[:50]), took()))
-        return steps, offers
+        return steps, found
     finally:
         if session is not None:
             await session.close()

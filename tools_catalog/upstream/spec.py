@@ -136,6 +136,8 @@ class ConnectionSpec:
     """For a first start, if it may take longer: its program may have to download packages."""
     idle_seconds: float = 300.0
     refresh_seconds: float = 300.0
+    generated_skills: bool = False
+    """Skills whose files the upstream makes at each read may be approved."""
     """A call is never made on a listing that is older; 0: the tools are listed before each call."""
     max_concurrent: int = 32
     max_waiting: int = 128

@@ -38,6 +38,7 @@ from tools_catalog.upstream import bridge, children, listing
 from tools_catalog.upstream.breaker import Breaker, Retries
 from tools_catalog.upstream.callers import CallerSessions
 from tools_catalog.upstream.client import UpstreamClient
+from tools_catalog.upstream.further import FurtherReader
 from tools_catalog.upstream.link import ConnectionEnvironment, HeldElsewhere, Link
 from tools_catalog.upstream.opening import SessionOpener
 from tools_catalog.upstream.scrubbing import Scrubber
@@ -73,6 +74,7 @@ class Supervisor:
             spec, environment, self.scrub, self.link, list_changed=self.list_changed, updated=self._updated
         )
         self.callers = CallerSessions(spec, self.opener.like)
+        self._further = FurtherReader(spec, self.scrub, environment.further, environment.discovered, self._took)
         self.loop = asyncio.get_running_loop()
         self.breaker = Breaker(self.loop.time)
         self.under_way = 0
@@ -84,7 +86,8 @@ class Supervisor:
         self.ended = asyncio.Event()
         """Set whenever a call ends."""
         self._environment = environment
-        self.listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
+        self._kinds = (*listing.KINDS, *environment.further)
+        self.listed_at = dict.fromkeys(self._kinds, float("-inf"))
         """Kind -> when it was listed. No call is made on a list that is too old."""
         self._listing = asyncio.Lock()
         self._subscribed: frozenset[str] = frozenset()
@@ -129,6 +132,8 @@ class Supervisor:
         """Lists of these kinds no longer count, for calls that begin from now on."""
         self.listed_at.update(dict.fromkeys(kinds, float("-inf")))
         self.also_changed()
+        if listing.RESOURCE in kinds:
+            self._further.again()
         self._wake.set()
 
     def subscribe(self, uris: frozenset[str]) -> None:
@@ -191,8 +196,16 @@ class Supervisor:
         """List the offers of a kind, as its list is too old for a call. Calls wait for one listing."""
         asked = self.loop.time()
         async with self._listing:
-            if self.listed_at[kind] < asked and self.main is not None:
+            if self.listed_at[kind] >= asked or self.main is None:
+                return
+            if kind in listing.KINDS:
                 await self._list(self.main, kind)
+            else:
+                await self._further.read_now(self.main)
+
+    def _took(self, offers: listing.Offers, began: float) -> None:
+        self.offers |= {kind: dict(listed) for kind, listed in offers.items()}
+        self.listed_at |= dict.fromkeys(offers, began)
 
     # The task ----------------------------------------------------------------------------------------
 
@@ -299,6 +312,7 @@ class Supervisor:
     async def _keep(self, main: UpstreamClient) -> None:
         """Watch over the session. Returns where nobody needs it any more; raises TransportError where it is lost."""
         lost = asyncio.ensure_future(main.closed.wait())
+        reading = asyncio.ensure_future(self._further.read_on(main))
         try:
             await self._follow(main)
             while True:
@@ -320,6 +334,7 @@ class Supervisor:
                 await self._follow(main)
         finally:
             lost.cancel()
+            reading.cancel()
 
     async def _follow(self, main: UpstreamClient) -> None:
         """Subscribe to the wanted resources. Resources subscribed to before a loss may have changed meanwhile."""
@@ -338,7 +353,7 @@ class Supervisor:
         if self.spec.starts_eagerly or not self.spec.idle_seconds or self._subscribed:
             return float("inf")
         # Nobody wakes the supervisor when a call ends, so while one is under way it looks again after that time.
-        is_used = self.under_way or self.has_suspended()
+        is_used = self.under_way or self._further.is_reading or self.has_suspended()
         return (self.loop.time() if is_used else self.last_call) + self.spec.idle_seconds
 
     def _refreshes_at(self, kind: str) -> float:
@@ -383,7 +398,7 @@ class Supervisor:
         await self.callers.end()
         if main is not None:
             await main.close()
-        self.listed_at = dict.fromkeys(listing.KINDS, float("-inf"))
+        self.listed_at = dict.fromkeys(self._kinds, float("-inf"))
 
     def _to(self, state: LinkState) -> None:
         if self._is_retired:

@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import admin
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
@@ -22,11 +23,11 @@ from unfold.widgets import (
 
 from mcphub.features.skills import contents
 from mcphub.features.skills.contents import SkillContents, SkillRefused
+from mcphub.features.skills.filters import SKILL_FILTERS
 from mcphub.features.skills.findings import findings
 from mcphub.features.skills.models import Skill
 from sessions_app.kit.admin.base import moment
 from sessions_app.kit.admin.parts import column
-from sessions_app.kit.lists.filters import ListFilter, YesOrNo
 from sessions_app.kit.shown import breakable, clipped, mono, visible
 from tools_catalog.admin.content import ContentAdmin
 
@@ -37,7 +38,6 @@ else:
 
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
-SKILL_FILTERS: tuple[ListFilter, ...] = (YesOrNo(name="enabled", label=""),)
 
 
 class SkillForm(_Form):
@@ -79,6 +79,9 @@ class SkillForm(_Form):
         if self.instance.pk is None:
             self.fields.pop("kept_version", None)
             return
+        if self.instance.offer_id is not None:
+            for name in ("upload", "text", "nested"):
+                self.fields.pop(name, None)
         if "text" in self.fields:
             self.fields["text"].initial = self.instance.text()
         if "kept_version" in self.fields:
@@ -129,13 +132,22 @@ class SkillForm(_Form):
 class SkillAdmin(ContentAdmin):
     form = SkillForm
     form_fields = ("upload", "text", "kept_version", "change_reason")
-    list_display = ["shown_path", "shown_description", "version", "state", _CHANGED]
+    list_display = ["shown_path", "shown_upstream", "shown_description", "version", "state", _CHANGED]
+    list_select_related: ClassVar[bool | list[str]] = ["offer__connection"]
     list_display_links = ["shown_path"]
     filters = SKILL_FILTERS
     search_fields = ["path", "description"]
     search_help_text = _("Path or description")
     autocomplete_fields = ["groups", "toolsets"]
-    readonly_fields = ["shown_uri", "shown_description", "shown_files", "shown_text", _REGISTERED, _CHANGED]
+    readonly_fields = [
+        "shown_uri",
+        "shown_origin",
+        "shown_description",
+        "shown_files",
+        "shown_text",
+        _REGISTERED,
+        _CHANGED,
+    ]
     fieldsets: ClassVar[Any] = [
         (_("What clients see"), {"fields": ["path", "shown_uri", "shown_description", "shown_files"]}),
         (_("Content"), {"fields": ["upload", "text", "kept_version", "nested", "as_prompt"]}),
@@ -149,9 +161,12 @@ class SkillAdmin(ContentAdmin):
         _("description"), lambda skill: breakable(clipped(skill.description, 300) or "-"), ordering="description"
     )
     shown_uri = column("URI", lambda skill: mono(skill.uri))
+    shown_upstream = column(_("connection"), lambda skill: skill.upstream or "-", ordering="offer__connection__slug")
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         shown = super().get_fieldsets(request, obj)
+        if obj is not None and obj.offer_id is not None:
+            return self._of_upstream(shown)
         if obj is not None and self.has_change_permission(request, obj):
             return shown
         if obj is not None:
@@ -159,6 +174,28 @@ class SkillAdmin(ContentAdmin):
         absent = {"shown_uri", "shown_description", "shown_files", "kept_version", "nested", _REGISTERED, _CHANGED}
         kept = [(title, [name for name in options["fields"] if name not in absent]) for title, options in shown]
         return [(title, {"fields": names}) for title, names in kept if names]
+
+    @staticmethod
+    def _of_upstream(fieldsets: Any) -> Any:
+        """Return the fieldsets of a copy of an upstream's skill, whose files nobody writes here."""
+        absent = {"upload", "text", "nested"}
+        kept = [
+            (title, {**options, "fields": [name for name in options["fields"] if name not in absent]})
+            for title, options in fieldsets
+        ]
+        kept[0][1]["fields"].insert(2, "shown_origin")
+        return [*kept, ("SKILL.md", {"fields": ["shown_text"]})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Skill | None = None) -> Any:
+        found = super().get_readonly_fields(request, obj)
+        return [*found, "path"] if obj is not None and obj.offer_id is not None else found
+
+    @admin.display(description=_("Comes from"))
+    def shown_origin(self, skill: Skill) -> SafeString:
+        assert skill.offer is not None
+        link = reverse("admin:tools_catalog_mcpupstreamtool_change", args=[skill.offer_id])
+        there = clipped(f"{skill.upstream} · {skill.offer.upstream_name}", 300)
+        return format_html('<a class="hub-link" href="{}">{}</a>', link, there)
 
     @admin.display(description=_("text"))
     def shown_text(self, skill: Skill) -> SafeString:

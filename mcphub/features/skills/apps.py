@@ -1,8 +1,17 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, PaletteAction, PeriodicSweep, ProtocolExtension, RolePermissions
+from mcphub.parts import (
+    ConsolePage,
+    HubCommand,
+    PaletteAction,
+    PeriodicSweep,
+    ProtocolExtension,
+    RestResource,
+    RolePermissions,
+)
 from sessions_app.kit.features import FeatureConfig
 from tools_catalog.catalog.additions import OfferAdditions
+from tools_catalog.upstream.listing import OfferKind
 
 
 class SkillsConfig(FeatureConfig):
@@ -12,6 +21,7 @@ class SkillsConfig(FeatureConfig):
     requires = ("importers",)
     parts = (
         OfferAdditions("mcphub.features.skills.offered:read", "mcphub.features.skills.offered:read_prompts"),
+        OfferKind("skill", "mcphub.features.skills.approving:relayed"),
         ProtocolExtension(
             "io.modelcontextprotocol/skills",
             {
@@ -23,6 +33,7 @@ class SkillsConfig(FeatureConfig):
         ),
         PeriodicSweep("mcphub.features.skills.sweeping:purge"),
         HubCommand("skill", "skills: instructions with files for models", "mcphub.features.skills.command"),
+        RestResource("skills", "mcphub.features.skills.rest:SkillViewSet", _("Skills.")),
         ConsolePage(
             "catalogue",
             _("Skills"),
@@ -46,7 +57,9 @@ class SkillsConfig(FeatureConfig):
     )
 
     def ready(self) -> None:
+        from mcphub.features.skills import skill_bundle
         from mcphub.features.skills.rules import RULES
         from sessions_app.kit.triggers import install_after_migrate
 
+        skill_bundle.connect()
         install_after_migrate(self, RULES)

@@ -143,7 +143,7 @@ def _named(model: str, key: str, names: list[str]) -> list[Any]:
 def _rows() -> QuerySet[Any]:
     from mcphub.features.skills.models import Skill
 
-    return Skill.objects.select_related("workspace").prefetch_related("groups", "toolsets")
+    return Skill.objects.select_related("workspace", "offer__connection").prefetch_related("groups", "toolsets")
 
 
 def _told(row: Skill) -> Mapping[str, Any]:
@@ -154,6 +154,7 @@ def _told(row: Skill) -> Mapping[str, Any]:
     return {
         "path": row.path,
         "uri": row.uri,
+        "origin": row.origin,
         "description": row.description,
         "enabled": row.enabled,
         "version": row.version,

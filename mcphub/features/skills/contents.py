@@ -127,7 +127,7 @@ def of_files(files: Mapping[str, bytes], left_out: Iterable[str] = ()) -> SkillC
     if len(files) > MOST_FILES:
         raise SkillRefused(_t("A skill has at most %(most)d files.") % {"most": MOST_FILES})
     for path in files:
-        _check_path(path)
+        check_path(path)
         if any("/".join(path.split("/")[:end]) in files for end in range(1, path.count("/") + 1)):
             raise SkillRefused(_t("%(path)s lies in what is a file itself.") % {"path": _shown(path)})
     if sum(map(len, files.values())) > MOST_BYTES:
@@ -162,7 +162,7 @@ def frontmatter_of(raw: bytes) -> dict[str, Any]:
         found = documents.read(written)
     except documents.DocumentRefused as error:
         raise SkillRefused(_t("The frontmatter cannot be read. %(why)s") % {"why": error}) from error
-    _check_frontmatter(found)
+    check_frontmatter(found)
     return found
 
 
@@ -208,7 +208,7 @@ def text_of(raw: bytes) -> str | None:
     return None if "\x00" in text else text
 
 
-def _check_frontmatter(found: dict[str, Any]) -> None:
+def check_frontmatter(found: dict[str, Any]) -> None:
     name, description = found.get("name"), found.get("description")
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         raise SkillRefused(
@@ -223,12 +223,14 @@ def _check_frontmatter(found: dict[str, Any]) -> None:
         words = _t("compatibility in the frontmatter must be a text of 1 to %(most)d characters.")
         raise SkillRefused(words % {"most": _LONGEST_COMPATIBILITY})
     try:
-        json.canonical(found)
+        length = len(json.canonical(found))
     except ValueError as error:
         raise SkillRefused(_t("The frontmatter cannot be read. %(why)s") % {"why": error}) from error
+    if length > LONGEST_FRONTMATTER:
+        raise SkillRefused(_t("The frontmatter is longer than %(most)d bytes.") % {"most": LONGEST_FRONTMATTER})
 
 
-def _check_path(path: str) -> None:
+def check_path(path: str) -> None:
     """Refuse a path that leaves the skill, or that a file system or a URI would read as another one."""
     parts = path.split("/")
     if (
@@ -263,7 +265,7 @@ def _of_all(found: Iterable[_FoundFile]) -> SkillContents:
         count += 1
         if count > _MOST_ENTRIES or len(files) > MOST_FILES:
             raise SkillRefused(_t("A skill has at most %(most)d files.") % {"most": MOST_FILES})
-        _check_path(each.path)
+        check_path(each.path)
         if each.is_link:
             words = _t("%(path)s is a link or a special file. A skill has ordinary files only.")
             raise SkillRefused(words % {"path": _shown(each.path)})

@@ -1,12 +1,20 @@
-"""Hidden characters in a skill's files, and phrases that address models over their user's head."""
+"""Hidden characters in a skill's files, phrases that address models over their user's head, links that fetch."""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from mcphub.features.skills import contents
 from mcphub.features.skills.models import SkillContent, SkillVersion
 from tools_catalog.detectors.definitions import sentence, warnings
+
+_FETCHING = re.compile(
+    r"!\[[^\[\]\n]{0,1000}\]\(\s{0,10}<?https?://|<(?:img|iframe|video|audio|source|embed|link|script)\b[^<>]{0,1000}?\bhttps?://",
+    re.I,
+)
+"""What clients that show Markdown fetch without a question: an address there may carry away what a model writes into
+it."""
 
 
 def findings(version: SkillVersion) -> dict[str, str]:
@@ -17,5 +25,15 @@ def findings(version: SkillVersion) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)  # contents with one digest are the same
 def _found(digest: str) -> str:
-    text = contents.text_of(bytes(SkillContent.objects.values_list("raw", flat=True).get(pk=digest)))
-    return "" if text is None else sentence(warnings({"text": text}))
+    return sentence(kinds_in(bytes(SkillContent.objects.values_list("raw", flat=True).get(pk=digest))))
+
+
+def kinds_in(raw: bytes) -> dict[str, int]:
+    """Return how often which kind is found in a file."""
+    text = contents.text_of(raw)
+    if text is None:
+        return {}
+    found = warnings({"text": text})
+    if fetching := len(_FETCHING.findall(text)):
+        found["fetching_link"] = fetching
+    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from mcphub.features.skills.offered import SkillFileContents, skills_of
+from mcphub.features.skills.offered import OF_SKILLS, skills_of
 from mcphub.server.results import IDENTITY, hints, listed, text
 from sessions_app.protocol import json, revisions, shapes
 from sessions_app.protocol.errors import InvalidParams
@@ -41,7 +41,7 @@ async def skills_get(exchange: McpExchange, params: dict[str, Json]) -> Result:
     uri = text(params, "uri", "the URI of a skill's SKILL.md")
     found = exchange.resources().find(uri, caller)
     contents = None if found is None else found[0].contents
-    if not isinstance(contents, SkillFileContents) or contents.skill is None:
+    if not isinstance(contents, OF_SKILLS) or contents.skill is None:
         raise InvalidParams(f"No skill is served at {uri[:_LONGEST_SHOWN]}. Ask skills/list for those that are.")
     skill = contents.skill
     is_public = not exchange.toolset and not skill.groups and skill.workspace is None
@@ -56,7 +56,8 @@ async def directory_read(exchange: McpExchange, params: dict[str, Json]) -> Resu
     resources = exchange.resources()
     children: dict[str, _Child] = {}
     for resource in resources.entries():
-        if not isinstance(resource.contents, SkillFileContents) or not resource.uri.startswith(f"{uri}/"):
+        is_file = isinstance(resource.contents, OF_SKILLS) and resource.template is None
+        if not is_file or not resource.uri.startswith(f"{uri}/"):
             continue
         if resource.enabled and is_visible(resource, caller):
             name, is_deeper, _ = resource.uri.removeprefix(f"{uri}/").partition("/")

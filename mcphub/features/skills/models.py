@@ -15,27 +15,28 @@ from django.utils.translation import gettext_lazy as _
 
 from mcphub.features.skills import contents
 from mcphub.features.skills.contents import SCHEME, SkillContents, SkillRefused
-from sessions_app.history.guarding import GuardedModel
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 from sessions_app.workspaces.scope import OwnedModel, whole_hub
-from tools_catalog.models import McpPrompt, McpResource
+from tools_catalog.models import McpConnection, McpPrompt, McpResource
 from tools_catalog.models.content import Switchable, keep_groups
+from tools_catalog.models.loadable import LoadableModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 KEPT_VERSIONS = 20
 """Of each skill. Older ones are deleted as a new one comes."""
 
 
-class Skill(OwnedModel, GuardedModel):
+class Skill(OwnedModel, LoadableModel):
     """A skill that the hub serves, with the version in force."""
 
     RECORDED_AS = "skill"
     IS_SHARED = True
     GUARDED_LINKS = ("groups",)
-    UNRECORDED: ClassVar[tuple[str, ...]] = ("created_at",)
+    UNRECORDED: ClassVar[tuple[str, ...]] = (*LoadableModel.UNRECORDED, "created_at")
 
     path = models.CharField(
         _("path"),
@@ -79,6 +80,19 @@ class Skill(OwnedModel, GuardedModel):
             "Toolsets with chosen prompts and resources that have it. Others have all skills, and patterns choose too."
         ),
     )
+    offer = models.OneToOneField(
+        "tools_catalog.McpUpstreamTool",
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="+",
+        editable=False,
+        verbose_name=_("upstream offer"),
+    )
+    """Whose approved copy this is; None for the hub's own."""
+    is_generated = models.BooleanField(default=False, editable=False)
+    """Each read goes to the upstream, which makes the files: the versions here are examples."""
+    offer_id: int | None
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
@@ -104,6 +118,41 @@ class Skill(OwnedModel, GuardedModel):
     def uri(self) -> str:
         return contents.uri_of(self.path)
 
+    @property
+    def upstream(self) -> str | None:
+        """The name of the connection that it comes from; None for the hub's own."""
+        return None if self.offer is None else self.offer.connection.slug
+
+    @property
+    def origin(self) -> dict[str, str] | None:
+        """The connection that it comes from, and its URI there; None for the hub's own."""
+        if self.offer is None:
+            return None
+        return {"connection": self.offer.connection.slug, "uri": self.offer.upstream_name}
+
+    @property
+    def bundled_files(self) -> dict[str, Json]:
+        """Its files as bundles have them; set, they are the next version."""
+        if self.pk is None:
+            return {}
+        texts = ((path, raw, contents.text_of(raw)) for path, raw in sorted(self.current().raw_files().items()))
+        return {path: {"base64": base64.b64encode(raw).decode()} if text is None else text for path, raw, text in texts}
+
+    @bundled_files.setter
+    def bundled_files(self, files: Mapping[str, Json]) -> None:
+        self.take(contents.of_files({path: _raw_of(path, file) for path, file in files.items()}))
+
+    @property
+    def is_served(self) -> bool:
+        """Whether clients may see it. A copy outlives neither its connection's switch nor the skill over there."""
+        if self.offer is None:
+            return self.enabled
+        if self.is_generated and not (
+            self.offer.connection.generated_skills and self.offer.seen_digest == self.offer.approved_digest
+        ):
+            return False
+        return self.enabled and self.offer.connection.enabled and not self.offer.is_gone
+
     def clean(self) -> None:
         """Check the path and the nested skills against the frontmatter and files, those of `take` or the stored."""
         problems: dict[str, Any] = {}
@@ -115,7 +164,9 @@ class Skill(OwnedModel, GuardedModel):
                 problems |= self._clashes()
         except SkillRefused as error:
             problems["path"] = str(error)
-        if self.as_prompt and self._has_namesake():
+        if self.as_prompt and self.is_generated:
+            problems["as_prompt"] = _t("Its upstream makes it at each read, so it cannot be a prompt.")
+        elif self.as_prompt and self._has_namesake():
             problems["as_prompt"] = _t("There is a prompt with its name.")
         folders = self._nested_folders()
         if not isinstance(self.nested, list) or any(each not in folders for each in self.nested):
@@ -125,14 +176,21 @@ class Skill(OwnedModel, GuardedModel):
             raise ValidationError(problems)
 
     def take(self, given: SkillContents) -> None:
-        """Make these files the next version, once the row is saved. Raises SkillRefused for one that cannot be read."""
-        limit = settings.MCPHUB_MAX_RESOURCE_BYTES
-        for path, raw in given.files.items():
-            text = contents.text_of(raw)
-            sent = len(json.dumps(text)) if text is not None else len(base64.b64encode(raw))
-            if sent > limit:
-                words = _t("%(path)s is longer than the %(limit)d bytes that one read returns.")
-                raise SkillRefused(words % {"path": path[:100], "limit": limit})
+        """Make these files the next version, once the row is saved.
+
+        Raises SkillRefused for one that cannot be read, and where the files are those of an upstream.
+        """
+        if self.offer_id is not None:
+            raise SkillRefused(_t("Its files are those of an upstream: approve its offer instead."))
+        self._take(given)
+
+    def relay(self, version: SkillVersion) -> None:
+        """Take the files that an upstream offers. Raises SkillRefused."""
+        self._take(contents.of_files(version.raw_files()))
+        self.is_generated = version.is_generated
+
+    def _take(self, given: SkillContents) -> None:
+        check_reads(given)
         self._given = given
         self.frontmatter = given.frontmatter
         self.description = str(given.frontmatter["description"])
@@ -158,6 +216,7 @@ class Skill(OwnedModel, GuardedModel):
         if found is None:
             raise SkillRefused(_t("There is no such version."))
         self.version, self.digest, self.frontmatter = found.number, found.digest, found.frontmatter
+        self.is_generated = found.is_generated
         self.description = str(found.frontmatter["description"])
         folders = found.nested_folders()
         self.nested = [each for each in self.nested if each in folders]
@@ -172,24 +231,13 @@ class Skill(OwnedModel, GuardedModel):
 
     def _keep(self, given: SkillContents) -> None:
         version = SkillVersion.objects.create(
-            skill=self, number=self.version, digest=self.digest, frontmatter=self.frontmatter
+            skill=self,
+            number=self.version,
+            digest=self.digest,
+            frontmatter=self.frontmatter,
+            is_generated=self.is_generated,
         )
-        blobs = {path: contents.digest_of(raw) for path, raw in given.files.items()}
-        SkillContent.objects.bulk_create(
-            (SkillContent(digest=blobs[path], size=len(raw), raw=raw) for path, raw in given.files.items()),
-            ignore_conflicts=True,
-            batch_size=100,
-        )
-        SkillFile.objects.bulk_create(
-            SkillFile(
-                version=version,
-                path=path,
-                content_id=blobs[path],
-                size=len(raw),
-                media_type=contents.media_type_of(path, raw),
-            )
-            for path, raw in given.files.items()
-        )
+        version.keep(given)
         SkillVersion.objects.filter(skill=self, number__lte=self.version - KEPT_VERSIONS).delete()
 
     def _nested_folders(self) -> list[str]:
@@ -223,12 +271,20 @@ class Skill(OwnedModel, GuardedModel):
 
 
 class SkillVersion(models.Model):
-    """The files of a skill at one time. Never edited."""
+    """The files of a skill at one time, or of an upstream's as last read. Never edited."""
 
-    skill = models.ForeignKey(Skill, models.CASCADE, related_name="versions")
-    number = models.PositiveIntegerField()
+    skill = models.ForeignKey(Skill, models.CASCADE, null=True, related_name="versions")
+    connection = models.ForeignKey(McpConnection, models.CASCADE, null=True, related_name="+")
+    """The upstream that offers it. The version that its approval makes is another one."""
+    uri = models.CharField(max_length=1000, blank=True)
+    """Of its SKILL.md there."""
+    number = models.PositiveIntegerField(default=0)
     digest = models.CharField(max_length=71)
     frontmatter = JSONText(default=dict)
+    is_generated = models.BooleanField(default=False)
+    """The upstream makes the files at each read: those here are an example."""
+    warnings = JSONText(default=dict)
+    """Of one that an upstream offers: the detectors' findings by path, as kind and count."""
     made_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -236,10 +292,35 @@ class SkillVersion(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["skill", "number"], name="skill_version_number_once"),
             models.UniqueConstraint(fields=["skill", "digest"], name="skill_version_digest_once"),
+            models.UniqueConstraint(fields=["connection", "uri"], name="skill_version_offered_once"),
+            models.CheckConstraint(
+                condition=models.Q(skill=None, connection__isnull=False)
+                | models.Q(skill__isnull=False, connection=None),
+                name="skill_version_of_one",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.skill} {self.number}"
+        return f"{self.skill or self.uri} {self.number}"
+
+    def keep(self, given: SkillContents) -> None:
+        """Store the files of this version, which has none."""
+        blobs = {path: contents.digest_of(raw) for path, raw in given.files.items()}
+        SkillContent.objects.bulk_create(
+            (SkillContent(digest=blobs[path], size=len(raw), raw=raw) for path, raw in given.files.items()),
+            ignore_conflicts=True,
+            batch_size=100,
+        )
+        SkillFile.objects.bulk_create(
+            SkillFile(
+                version=self,
+                path=path,
+                content_id=blobs[path],
+                size=len(raw),
+                media_type=contents.media_type_of(path, raw),
+            )
+            for path, raw in given.files.items()
+        )
 
     def nested_folders(self) -> list[str]:
         found = self.files.filter(path__endswith=f"/{contents.ENTRY}").values_list("path", flat=True)
@@ -280,6 +361,26 @@ class SkillFile(models.Model):
 
     def __str__(self) -> str:
         return self.path
+
+
+def _raw_of(path: str, file: Json) -> bytes:
+    """Return the bytes of a file of a bundle. Raises ValueError."""
+    if isinstance(file, str):
+        return file.encode()
+    if isinstance(file, dict) and file.keys() == {"base64"} and isinstance(file["base64"], str):
+        return base64.b64decode(file["base64"], validate=True)
+    raise SkillRefused(f'files: {path[:100]} must be a text, or {{"base64": …}}.')
+
+
+def check_reads(given: SkillContents) -> None:
+    """Raise SkillRefused where one read cannot return a file."""
+    limit = settings.MCPHUB_MAX_RESOURCE_BYTES
+    for path, raw in given.files.items():
+        text = contents.text_of(raw)
+        sent = len(json.dumps(text)) if text is not None else len(base64.b64encode(raw))
+        if sent > limit:
+            words = _t("%(path)s is longer than the %(limit)d bytes that one read returns.")
+            raise SkillRefused(words % {"path": path[:100], "limit": limit})
 
 
 def manifest_digest(files: Iterable[tuple[str, str]]) -> str:

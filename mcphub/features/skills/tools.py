@@ -10,7 +10,7 @@ from pydantic import Field
 from invocations.call.context import CallContext
 from mcphub.features.skills import contents
 from mcphub.features.skills.contents import ENTRY, SCHEME
-from mcphub.features.skills.offered import SkillEntry, SkillFileContents, skills_of
+from mcphub.features.skills.offered import OF_SKILLS, SkillEntry, skills_of
 from tools_catalog.backends.python import Context, ToolError, tool
 from tools_catalog.call.base import ToolResult
 from tools_catalog.call.content import text_block
@@ -53,7 +53,7 @@ async def load_skill(
     place = found.root.removeprefix(SCHEME)
     uri = contents.uri_of(place, file)
     at = resources.find(uri, caller)
-    if at is None or not isinstance(at[0].contents, SkillFileContents):
+    if at is None or not isinstance(at[0].contents, OF_SKILLS):
         raise ToolError(f"The skill {place} has no file {file!r}. Its files: {_files(found)}.")
     read = await at[0].contents.read(uri, {}, call)
     blocks = [
@@ -118,4 +118,6 @@ def _files(skill: SkillEntry) -> str:
 
 
 def _manifest(skill: SkillEntry) -> list[dict[str, Json]]:
-    return cast("list[dict[str, Json]]", skill.definition["resources"])
+    """Return its files; none of a skill whose files an upstream makes at each read."""
+    resources = skill.definition["resources"]
+    return cast("list[dict[str, Json]]", resources) if isinstance(resources, list) else []
