@@ -1,6 +1,14 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubService, NoticeFollower, PeriodicSweep, ProtocolExtension
+from mcphub.parts import (
+    ConsolePage,
+    HubCommand,
+    HubService,
+    NoticeFollower,
+    PeriodicSweep,
+    ProtocolExtension,
+    RestResource,
+)
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -20,6 +28,12 @@ class EventsConfig(FeatureConfig):
             },
             stateless={"events/stream": "mcphub.features.events.streaming:events_stream"},
         ),
+        RestResource(
+            "event-subscriptions",
+            "mcphub.features.events.rest:EventSubscriptionViewSet",
+            _("Callbacks that receive events."),
+        ),
+        HubCommand("event-subscription", "callbacks that receive events", "mcphub.features.events.command"),
         ConsolePage(
             "access",
             _("Event subscriptions"),
