@@ -19,6 +19,7 @@ _SEEN = (
     "invocations.view_mcperrormapping",
     "tools_catalog.view_mcpconnection",
     "tools_catalog.view_mcpupstreamtool",
+    "events.view_upstreamevent",
     "invocations.view_mcptask",
     "invocations.view_errorgroup",
     "tools_catalog.view_mcpresource",

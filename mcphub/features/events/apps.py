@@ -5,6 +5,7 @@ from mcphub.parts import (
     HubCommand,
     HubService,
     NoticeFollower,
+    NoticeKind,
     PeriodicSweep,
     ProtocolExtension,
     RestResource,
@@ -47,8 +48,33 @@ class EventsConfig(FeatureConfig):
                 "ended."
             ),
         ),
+        ConsolePage(
+            "connections",
+            _("Upstream events"),
+            "sensors",
+            "events_upstreamevent",
+            place=15,
+            docs="integrate/events#of-upstreams",
+            words=_("events of servers triggers"),
+            about=_(
+                "An upstream that declares events lists their types here. Approve a type, and the hub receives it once "
+                "for all clients that see a tool of the upstream."
+            ),
+        ),
+        NoticeKind(
+            "events.cut",
+            _("An upstream sends too many events"),
+            _("%(connection)s sent %(count)s events within an hour. Further ones are read after %(until)s."),
+            "events.view_upstreamevent",
+            "events_upstreamevent",
+            ends=True,
+            states="mcphub.features.events.taking:flooding",
+            shared=("connection",),
+        ),
+        HubCommand("event", "events of upstreams: offered, approved, received", "mcphub.features.events.event_command"),
         HubService("events", "mcphub.features.events.hub:EventsService"),
         NoticeFollower("mcphub.features.events.recording:record"),
         PeriodicSweep("mcphub.features.events.sweeping:purge"),
+        PeriodicSweep("mcphub.features.events.taking:purge"),
         PeriodicSweep("mcphub.features.events.sweeping:purge_subscriptions"),
     )
