@@ -101,15 +101,15 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("state"))
     def shown_state(self, row: UpstreamEvent) -> SafeString:
-        if not row.approved:
-            return mark("wait", _t("Waits for approval"))
-        if not row.offered:
-            return mark("bad", _t("No longer offered"))
-        if row.problem:
+        if row.state == "failing":
             return format_html("{} {}", mark("bad", _t("Failing")), cell(row.problem))
-        if row.has_changed:
-            return mark("wait", _t("Changed there: approve it again"))
-        return mark("good", _t("On"))
+        shown = {
+            "waits": ("wait", _t("Waits for approval")),
+            "gone": ("bad", _t("No longer offered")),
+            "changed": ("wait", _t("Changed there: approve it again")),
+            "on": ("good", _t("On")),
+        }
+        return mark(*shown[row.state])
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("tools_catalog.approve_mcpupstreamtool")

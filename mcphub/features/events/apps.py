@@ -34,6 +34,11 @@ class EventsConfig(FeatureConfig):
             "mcphub.features.events.rest:EventSubscriptionViewSet",
             _("Callbacks that receive events."),
         ),
+        RestResource(
+            "upstream-events",
+            "mcphub.features.events.rest:UpstreamEventViewSet",
+            _("Types of events that upstreams offer."),
+        ),
         HubCommand("event-subscription", "callbacks that receive events", "mcphub.features.events.command"),
         ConsolePage(
             "access",

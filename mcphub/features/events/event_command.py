@@ -47,32 +47,13 @@ def _decide(options: argparse.Namespace) -> int:
 def _rows() -> QuerySet[Any]:
     from mcphub.features.events.models import UpstreamEvent
 
-    return UpstreamEvent.objects.select_related("connection__event_source")
+    return UpstreamEvent.objects.select_related("connection").order_by("name")
 
 
 def _told(row: Any) -> Mapping[str, Any]:
-    return {
-        "name": row.name,
-        "connection": row.connection.slug,
-        "state": _state(row),
-        "problem": row.problem or row.connection.event_source.problem,
-        "offered": row.offered,
-        "approved": row.approved,
-        "received": row.received,
-        "repeated": row.repeated,
-        "refused": row.refused,
-        "last_refusal": row.last_refusal,
-        "gaps": row.gaps,
-        "last_received_at": row.last_received_at.isoformat() if row.last_received_at is not None else None,
-    }
+    from mcphub.features.events.rest import UpstreamEventSerializer
 
-
-def _state(row: Any) -> str:
-    if not row.approved:
-        return "waits"
-    if not row.offered:
-        return "gone"
-    return "changed" if row.has_changed else "on"
+    return dict(UpstreamEventSerializer(row).data)
 
 
 def _line(told: Mapping[str, Any]) -> list[object]:

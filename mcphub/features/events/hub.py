@@ -47,7 +47,8 @@ class EventsService(BackgroundService):
         """By the name of the event."""
         self._deliverer = Deliverer(hub.process_id, lambda: hub.configuration.catalog)
         self._grew = asyncio.Event()
-        self._relay = EventRelay(hub.process_id, hub.upstreams, lambda: hub.configuration.catalog.upstreams.specs)
+        specs = lambda: hub.configuration.catalog.upstreams.specs  # noqa: E731 - read anew at each look
+        self._relay = EventRelay(hub.process_id, hub.upstreams, specs, hub.is_gone)
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod

@@ -271,7 +271,15 @@ class UpstreamEvent(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    STATES: ClassVar[tuple[str, ...]] = ("waits", "on", "changed", "failing", "gone")
+
     @property
-    def has_changed(self) -> bool:
-        """Whether the upstream lists another definition than the approved one."""
-        return bool(self.approved and self.offered) and self.approved != self.offered
+    def state(self) -> str:
+        """One of `STATES`. Of a changed one the approved definition stays in force; one that is gone is not offered."""
+        if not self.approved:
+            return "waits"
+        if not self.offered:
+            return "gone"
+        if self.problem:
+            return "failing"
+        return "changed" if self.approved != self.offered else "on"

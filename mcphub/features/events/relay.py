@@ -65,8 +65,15 @@ class WantedEvent:
 class EventRelay:
     """One a process. `run` it; `stop` gives the leases back."""
 
-    def __init__(self, process_id: str, pool: Pool, specs: Callable[[], Mapping[str, ConnectionSpec]]) -> None:
+    def __init__(
+        self,
+        process_id: str,
+        pool: Pool,
+        specs: Callable[[], Mapping[str, ConnectionSpec]],
+        is_gone: Callable[[str], bool],
+    ) -> None:
         self._process_id = process_id
+        self._is_gone = is_gone
         self._pool = pool
         self._specs = specs
         self._held: dict[int, asyncio.Task[None]] = {}
@@ -101,7 +108,8 @@ class EventRelay:
         }
         found = {pk: self._pool.find(slug) for pk, slug in usable.items()}
         declaring = [pk for pk, each in found.items() if each is not None and EXTENSION in each.extensions]
-        held = await database_sync_to_async(taking.claim)(self._process_id, declaring, list(usable))
+        claim = database_sync_to_async(taking.claim)
+        held = await claim(self._process_id, declaring, list(usable), self._is_gone)
         for pk in held - self._held.keys():
             self._held[pk] = asyncio.create_task(self._receive(pk, usable[pk]), name=f"mcphub-events-of-{usable[pk]}")
         for pk, task in list(self._held.items()):

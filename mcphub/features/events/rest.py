@@ -1,22 +1,24 @@
-"""REST over callbacks that are subscribed to events: whoever asks subscribes one with their own rights."""
+"""REST over callbacks that are subscribed to events, with the rights of whoever asks, and over events of upstreams."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.db.models import Q
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, serializers
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from mcphub.features.events import subscribing
+from mcphub.features.events import offers, subscribing
 from mcphub.features.events.errors import EventCallback, EventExhausted, EventForbidden
-from mcphub.features.events.models import EventSubscription
+from mcphub.features.events.models import EventSubscription, UpstreamEvent
 from mcphub.features.events.subscriber import EventSubscriber
 from sessions_app.caller import caller_of_key, person_of
-from sessions_app.history.events import actor_of
+from sessions_app.history.events import Actor, actor_of
 from sessions_app.kit.lists.filters import ListFilter, YesOrNo
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import AskedSerializer, JSONObject, RowSerializer, RowViewSet, StrictText
@@ -135,3 +137,83 @@ def subscribed(subscriber: EventSubscriber, wish: dict[str, Json]) -> dict[str, 
         raise RateLimited(error.message) from error
     except EventCallback as error:
         raise Conflict(error.message, **error.spec_data) from error
+
+
+class UpstreamEventSerializer(RowSerializer[UpstreamEvent]):
+    """A type of events that an upstream offers."""
+
+    connection = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True)
+    state = serializers.ChoiceField(choices=UpstreamEvent.STATES, read_only=True)
+    offered = JSONObject(read_only=True, help_text="As the upstream lists it now; empty where it does not any more.")
+    approved = JSONObject(read_only=True, help_text="Served, and held against what comes.")
+
+    class Meta:
+        model = UpstreamEvent
+        fields = [
+            "id",
+            "name",
+            "connection",
+            "state",
+            "problem",
+            "offered",
+            "approved",
+            "received",
+            "repeated",
+            "refused",
+            "last_refusal",
+            "gaps",
+            "last_received_at",
+        ]
+        read_only_fields = fields
+
+
+class EventDecisionSerializer(AskedSerializer):
+    reason = StrictText(required=False, allow_blank=True, default="", max_length=300, help_text="Kept in the history.")
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Types of events that upstreams offer"), retrieve=extend_schema(summary="One type")
+)
+class UpstreamEventViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewSet[UpstreamEvent]):
+    http_method_names = ["get", "head", "post"]
+    queryset = UpstreamEvent.objects.select_related("connection")
+    serializer_class = UpstreamEventSerializer
+    filters = ()
+    ordering = ("name",)
+    lookup_value_regex = "[0-9]{1,18}"
+    required_scope = {"read": "catalog:write", "write": "catalog:write"}
+    required_permission = {"read": "events.view_upstreamevent", "write": "tools_catalog.approve_mcpupstreamtool"}
+    may_conflict = True
+    missing = "There is no such event. GET /api/upstream-events/ lists them."
+
+    def check_permissions(self, request: Request) -> None:
+        super().check_permissions(request)
+        if request.auth is not None and request.method == "POST":
+            raise Forbidden("Events of upstreams are approved by people who are logged in, not by keys.")
+
+    @extend_schema(
+        summary="Approve a type of events",
+        request=EventDecisionSerializer,
+        responses={200: UpstreamEventSerializer},
+        description="By people who are logged in. The hub receives it, by the definition that is offered now.",
+    )
+    @action(detail=True, methods=["post"])
+    def approve(self, request: Request, pk: str) -> Response:
+        return self._decided(request, offers.approve, "Nothing is offered that is not approved.")
+
+    @extend_schema(
+        summary="Stop a type of events",
+        request=EventDecisionSerializer,
+        responses={200: UpstreamEventSerializer},
+        description="By people who are logged in. The hub receives it no more, and subscriptions to it end.",
+    )
+    @action(detail=True, methods=["post"])
+    def stop(self, request: Request, pk: str) -> Response:
+        return self._decided(request, offers.stop, "It is not approved.")
+
+    def _decided(self, request: Request, decide: Callable[[UpstreamEvent, Actor, str], bool], words: str) -> Response:
+        asked = EventDecisionSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        if not decide(self.get_object(), actor_of(request.user), asked.validated_data["reason"]):
+            raise Conflict(words)
+        return Response(self.get_serializer(self.get_object()).data)

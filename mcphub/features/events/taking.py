@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -65,10 +65,16 @@ class NotTaken(Exception):
     """The reason for which an event of an upstream is refused."""
 
 
-def claim(process_id: str, declaring: Iterable[int], within: Iterable[int]) -> set[int]:
+def claim(
+    process_id: str,
+    declaring: Iterable[int],
+    within: Iterable[int],
+    is_gone: Callable[[str], bool] = lambda process_id: False,
+) -> set[int]:
     """Take the lease of upstreams that have events, and keep those that this worker has; return all that it has.
 
-    `declaring` are connections that declare the extension now, `within` those that this worker can use.
+    `declaring` are connections that declare the extension now, `within` those that this worker can use. The lease of a
+    process that `is_gone` is free at once.
     """
     now = timezone.now()
     known = set(EventSource.objects.values_list("pk", flat=True))
@@ -79,7 +85,9 @@ def claim(process_id: str, declaring: Iterable[int], within: Iterable[int]) -> s
     rows = usable.filter(Q(pk__in=list(declaring)) | Q(pk__in=wanted))
     until = now + timedelta(seconds=LEASE_SECONDS)
     is_aging = Q(leased_by=process_id, leased_until__lt=until - timedelta(seconds=LEASE_SECONDS / 3))
-    is_free = Q(leased_until=None) | Q(leased_until__lt=now) | is_aging
+    others = usable.filter(leased_until__gte=now).exclude(leased_by__in=["", process_id])
+    gone = [each for each in set(others.values_list("leased_by", flat=True)) if is_gone(each)]
+    is_free = Q(leased_until=None) | Q(leased_until__lt=now) | is_aging | Q(leased_by__in=gone)
     for pk in list(rows.filter(is_free).values_list("pk", flat=True)):
         EventSource.objects.filter(is_free, pk=pk).update(leased_by=process_id, leased_until=until)
     return set(rows.filter(leased_by=process_id).values_list("pk", flat=True))

@@ -90,7 +90,7 @@ def stop_event(name: str) -> bool:
 
 
 def receivers() -> list[int]:
-    """Return the process that receives from upstreams, and let its lease end where it is gone."""
+    """Return the process that receives from upstreams."""
     from mcphub.features.events.models import EventSource
     from sessions_app.models import ServerProcess
 
