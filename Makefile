@@ -66,6 +66,7 @@ CYCLES ?= $(if $(SHORT),10,40)
 REPEATED ?= 10
 ACCOUNT_CALLS ?= $(if $(SHORT),200,2000)
 WAITED ?= 3
+EVENTS ?= $(if $(SHORT),200,2000)
 MACHINE_CALLS ?= $(if $(SHORT),10,50)
 EXAMPLES ?= $(if $(SHORT),1,3)
 STREAM_SECONDS ?= 20
@@ -126,7 +127,7 @@ rig-soak: WORDS = soak --seed $(SEED) --seconds $(SOAK_SECONDS) $(ARGS)
 RIGS := $(addprefix rig-,rest-contract kill-nine-cluster machines nth-statement-postgresql nth-statement \
 	kill-nine-postgresql kill-nine no-audit-cluster mutations retries-postgresql retries no-audit tampering-postgresql tampering children \
 	accounts accounts-postgresql approvals approvals-postgresql flood streams-postgresql streams attacking-child attacks \
-	attacks-postgresql flood-postgresql misbehaving)
+	attacks-postgresql flood-postgresql misbehaving relayed-events)
 # What SHORT=1 leaves out.
 OF_LONG_FORM := accounts approvals attacks flood flood-postgresql kill-nine-postgresql misbehaving no-audit nth-statement \
 	rest-contract retries streams tampering-postgresql
@@ -158,6 +159,7 @@ rig-children: WORDS = children --seed $(SEED) --cycles $(CYCLES) --kills $(KILLS
 rig-streams: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS)
 rig-streams-postgresql: WORDS = streams --seconds $(STREAM_SECONDS) --heartbeat $(BEAT_SECONDS) --database postgresql
 rig-misbehaving: WORDS = misbehaving --seconds $(SECONDS) --rounds 2 $(if $(SHORT),--short)
+rig-relayed-events: WORDS = relayed_events --events $(EVENTS) --kills $(if $(SHORT),1,3)
 rig-published: WORDS = published
 rig-agents: WORDS = agents $(ARGS)
 $(RIGS) $(BY_NAME): $(VENV)/.installed-dev

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
+from sessions_app.protocol.json import Json
 from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream.transports.base import OutgoingRequest
+
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 
 class CallsUnderWay:
@@ -36,6 +40,11 @@ class CallsUnderWay:
 
     def by_progress_token(self, token: object) -> OutgoingRequest | None:
         return self.requests.get(token) if isinstance(token, int) and not isinstance(token, bool) else None
+
+    def followed(self, meta: Json) -> OutgoingRequest | None:
+        """Return the request that a notification on a shared stream names (MCP 2026-07-28, Subscriptions)."""
+        id_ = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
+        return self.requests.get(id_) if isinstance(id_, int) and not isinstance(id_, bool) else None
 
     def owner(self, task_id: str = "", request: OutgoingRequest | None = None) -> ToolContext | None:
         """Return the call that a message is about; None where it could be another's.

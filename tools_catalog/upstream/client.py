@@ -32,7 +32,7 @@ from tools_catalog.upstream.negotiation import Agreement, Introduction, NotOutli
 from tools_catalog.upstream.results import result_of
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import HANDSHAKE, SSE, STATELESS, STDIO, ConnectionSpec
-from tools_catalog.upstream.transports.base import OutgoingRequest, SessionLost, Transport
+from tools_catalog.upstream.transports.base import Follow, OutgoingRequest, SessionLost, Transport
 from tools_catalog.upstream.transports.event_stream import EventStream
 from tools_catalog.upstream.transports.stdio import LastWords, Stdio
 from tools_catalog.upstream.transports.streamable_http import StatelessHttp
@@ -169,19 +169,25 @@ class UpstreamClient:
         context: ToolContext | None = None,
         *,
         follows_tasks: bool = False,
+        follow: Follow | None = None,
     ) -> dict[str, Json]:
         """Send one request, for the call of `context` where there is one; give its result as it came.
 
-        `follows_tasks` lets an upstream that offers tasks answer with one.
+        `follows_tasks` lets an upstream that offers tasks answer with one. `follow` takes its notifications.
 
         Raises SessionLost where nothing ran, UpstreamError for the upstream's own error, ConnectionFailed,
         TransportError, ResultInvalid.
         """
         with self._span(method, params) as span:
-            return await self._answered(method, span.injected(params), context, follows_tasks)
+            return await self._answered(method, span.injected(params), context, follows_tasks, follow)
 
     async def _answered(
-        self, method: str, params: Mapping[str, Json], context: ToolContext | None, follows_tasks: bool
+        self,
+        method: str,
+        params: Mapping[str, Json],
+        context: ToolContext | None,
+        follows_tasks: bool,
+        follow: Follow | None,
     ) -> dict[str, Json]:
         self.last_used = asyncio.get_running_loop().time()
         transport = self._transport
@@ -198,7 +204,9 @@ class UpstreamClient:
             if call.meta is not None and "progressToken" in call.meta:
                 progress_token = id_
         headers = self._param_headers.get(params["name"], ()) if self._param_headers and method == "tools/call" else ()
-        request = OutgoingRequest(id_, method, self.era.params(params, can_ask, progress_token), context, headers)
+        request = OutgoingRequest(
+            id_, method, self.era.params(params, can_ask, progress_token), context, headers, follow
+        )
         self.calls.requests[id_] = request
         try:
             message = await transport.exchange(request)

@@ -24,7 +24,7 @@ from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.states import LinkState
 from tools_catalog.upstream.supervisor import Supervisor
 from tools_catalog.upstream.suspended_calls import SuspendedCalls, keeper
-from tools_catalog.upstream.transports.base import SessionLost
+from tools_catalog.upstream.transports.base import Follow, SessionLost
 
 if TYPE_CHECKING:
     from tools_catalog.upstream.client import UpstreamClient
@@ -147,6 +147,35 @@ class Connection:
             if self._up.breaker.failures:
                 self._judge(False, reached)
             return result
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """The extensions of MCP that the upstream declares; none while it is not connected."""
+        main = self._up.main
+        return main.era.extensions if main is not None and main.serves else frozenset()
+
+    async def ask(self, method: str, params: dict[str, Any], follow: Follow | None = None) -> dict[str, Any]:
+        """Send a request of an extension that belongs to no call; return its result. `follow` takes its notifications.
+
+        Raises a HubError; ConnectionFailed also where only accounts of persons exist there, as this is nobody's.
+        """
+        if self.spec.is_personal:
+            raise errors.ConnectionFailed(f"{self.spec.slug} is used with accounts of persons, and this is nobody's.")
+        with self._busy():
+            try:
+                main = await self._up.ready()
+                result = await main.request(method, params, follow=follow)
+            except SessionLost as error:
+                raise errors.TransportError(str(error)) from error
+            except errors.HubError as error:
+                self._up.scrub.error(error)
+                raise
+        found: dict[str, Any] = self.scrubbed(result)
+        return found
+
+    def scrubbed(self, found: Any) -> Any:
+        """Return what came from the upstream without the secrets that it was sent."""
+        return self._up.scrub.value(found)
 
     def _stay_away(self) -> None:
         """Raise ConnectionFailed while the upstream is left alone after failures."""

@@ -53,6 +53,11 @@ class Era(Protocol):
         ...
 
     @property
+    def extensions(self) -> frozenset[str]:
+        """The extensions of MCP that the upstream declares."""
+        ...
+
+    @property
     def is_silent(self) -> bool:
         """Whether the upstream says of no kind that it offers it; then it is asked for each."""
         ...
@@ -103,6 +108,11 @@ class _UpstreamIdentity:
     def declares(self, extension: str) -> bool:
         found = self.capabilities.get("extensions")
         return isinstance(found, dict) and isinstance(found.get(extension), dict)
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        found = self.capabilities.get("extensions")
+        return frozenset(found) if isinstance(found, dict) else frozenset()
 
     @property
     def is_silent(self) -> bool:

@@ -89,6 +89,8 @@ class Incoming:
                 self._own(self.addresses.completed(id_))
         elif method == "notifications/cancelled":
             self._cancel(params.get("requestId"))
+        elif (followed := request or self._calls.followed(params.get("_meta"))) and followed.follow is not None:
+            followed.follow(method, params)
 
     def call_at_address(self, elicitation_id: Json) -> ToolContext | None:
         return self.addresses.call_of(elicitation_id) if isinstance(elicitation_id, str) else None

@@ -1,6 +1,16 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubService, NoticeFollower, PeriodicSweep, ProtocolExtension, RolePermissions
+from mcphub.parts import (
+    ConsolePage,
+    HubCommand,
+    HubService,
+    NoticeFollower,
+    NoticeKind,
+    PeriodicSweep,
+    ProtocolExtension,
+    RestResource,
+    RolePermissions,
+)
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -20,6 +30,17 @@ class EventsConfig(FeatureConfig):
             },
             stateless={"events/stream": "mcphub.features.events.streaming:events_stream"},
         ),
+        RestResource(
+            "event-subscriptions",
+            "mcphub.features.events.rest:EventSubscriptionViewSet",
+            _("Callbacks that receive events."),
+        ),
+        RestResource(
+            "upstream-events",
+            "mcphub.features.events.rest:UpstreamEventViewSet",
+            _("Types of events that upstreams offer."),
+        ),
+        HubCommand("event-subscription", "callbacks that receive events", "mcphub.features.events.command"),
         ConsolePage(
             "access",
             _("Event subscriptions"),
@@ -33,9 +54,34 @@ class EventsConfig(FeatureConfig):
                 "ended."
             ),
         ),
+        ConsolePage(
+            "connections",
+            _("Upstream events"),
+            "sensors",
+            "events_upstreamevent",
+            place=15,
+            docs="integrate/events#of-upstreams",
+            words=_("events of servers triggers"),
+            about=_(
+                "An upstream that declares events lists their types here. Approve a type, and the hub receives it once "
+                "for all clients that see a tool of the upstream."
+            ),
+        ),
+        NoticeKind(
+            "events.cut",
+            _("An upstream sends too many events"),
+            _("%(connection)s sent %(count)s events within an hour. Further ones are read after %(until)s."),
+            "events.view_upstreamevent",
+            "events_upstreamevent",
+            ends=True,
+            states="mcphub.features.events.taking:flooding",
+            shared=("connection",),
+        ),
+        HubCommand("event", "events of upstreams: offered, approved, received", "mcphub.features.events.event_command"),
         HubService("events", "mcphub.features.events.hub:EventsService"),
         NoticeFollower("mcphub.features.events.recording:record"),
         PeriodicSweep("mcphub.features.events.sweeping:purge"),
+        PeriodicSweep("mcphub.features.events.taking:purge"),
         PeriodicSweep("mcphub.features.events.sweeping:purge_subscriptions"),
         RolePermissions(("events.view_eventsubscription",), ("Auditor", "Operator")),
         RolePermissions(("events.delete_eventsubscription",), ("Operator",)),

@@ -18,12 +18,12 @@ from django.db.models import Exists, F, Min, OuterRef, Q
 from django.utils import timezone
 
 from mcphub.features.events import callbacks, reading, subscribing
+from mcphub.features.events.access import ending_of
 from mcphub.features.events.callbacks import CallbackFailed, MakeClient
-from mcphub.features.events.errors import LOST, EventError, EventForbidden, EventMissing
+from mcphub.features.events.errors import EventError, EventForbidden
 from mcphub.features.events.models import EventDelivery, EventSubscription, Occurrence
 from mcphub.features.events.reading import EventFilter
 from mcphub.features.events.subscriber import EventSubscriber
-from mcphub.features.notifications.catalogue import KINDS
 from mcphub.features.notifications.sending import pause
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
@@ -168,14 +168,9 @@ def collect(subscription_id: int, catalog: Catalog) -> EventPost | None:
     url, keys = row.unseal("url"), row.keys(now)
     wanted = EventFilter.load(row.name, row.arguments)
     receiver = EventSubscriber.load(row.subscriber).receiver(catalog)
-    kind = KINDS.get(row.name)
-    ending: EventError | None = None
+    ending = ending_of(receiver, row.name)
     if row.is_ending:
         ending = EventForbidden("An operator of the hub ended the subscription.", reason="ended by an operator")
-    elif kind is None:
-        ending = EventMissing(f"The hub has no event {row.name} any more.", kind="event")
-    elif receiver is None or not receiver.may_get(kind):
-        ending = EventForbidden(LOST, reason="access revoked")
     if receiver is None or ending is not None:
         return EventPost(row.pk, row.mark, url, keys, ending=ending)
     with transaction.atomic():

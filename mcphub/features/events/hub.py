@@ -1,4 +1,6 @@
-"""Events as a service of the hub: it wakes the streams of its process when the log grows, and sends to callbacks."""
+"""Events as a service of the hub: it wakes the streams of its process when the log grows, sends to callbacks, and
+receives from upstreams.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import logging
 
 from mcphub.features.events.delivering import Deliverer
 from mcphub.features.events.recording import OCCURRED
+from mcphub.features.events.relay import EventRelay
 from mcphub.process.runtime import Hub
 from mcphub.process.services import BackgroundService
 from mcphub.server.listening import Stream
@@ -44,7 +47,9 @@ class EventsService(BackgroundService):
         """By the name of the event."""
         self._deliverer = Deliverer(hub.process_id, lambda: hub.configuration.catalog)
         self._grew = asyncio.Event()
-        self._sending: asyncio.Task[None] | None = None
+        specs = lambda: hub.configuration.catalog.upstreams.specs  # noqa: E731 - read anew at each look
+        self._relay = EventRelay(hub.process_id, hub.upstreams, specs, hub.is_gone)
+        self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
     def within(cls, hub: Hub) -> EventsService:
@@ -54,12 +59,16 @@ class EventsService(BackgroundService):
         self.hub.follower.on([OCCURRED], self._occurred)
 
     def start(self) -> None:
-        self._sending = asyncio.create_task(self._send_on(), name="mcphub-sending-events")
+        self._tasks = [
+            asyncio.create_task(self._send_on(), name="mcphub-sending-events"),
+            asyncio.create_task(self._relay.run(), name="mcphub-receiving-events"),
+        ]
 
     async def stop(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-            await asyncio.gather(self._sending, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._relay.stop()
 
     def add(self, name: str, stream: Stream) -> StreamWaker:
         waker = StreamWaker(stream)

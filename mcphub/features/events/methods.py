@@ -11,6 +11,7 @@ from django.utils import translation
 from mcphub.features.events import reading
 from mcphub.features.events.access import Receiver
 from mcphub.features.events.errors import EventForbidden, EventMissing
+from mcphub.features.events.models import UpstreamEvent
 from mcphub.features.events.reading import EventFilter, EventPage
 from mcphub.features.notifications.catalogue import KINDS
 from mcphub.parts import NoticeKind
@@ -35,6 +36,7 @@ async def events_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
     is_known = receiver.caller.principal.startswith(("key:", "user:"))
     delivery = (*DELIVERY, "webhook") if is_known else DELIVERY
     shown: list[Json] = [described(kind, delivery) for kind in sorted(receiver.names(), key=lambda kind: kind.name)]
+    shown += await database_sync_to_async(_relayed)(receiver.relayed_names(), delivery)
     return {"events": shown, **complete(exchange)}
 
 
@@ -76,14 +78,19 @@ def wanted_of(receiver: Receiver, params: dict[str, Json], *, needs_right: bool 
     """Read the event and its arguments; raise InvalidParams, EventMissing, EventForbidden."""
     name = text(params, "name", "the name of an event, as events/list has it")
     kind = KINDS.get(name)
-    if kind is None or not kind.permission:
+    if not receiver.knows(name):
         raise EventMissing(f"There is no event {name[:100]!r}. Ask events/list for the names.", kind="event")
-    if needs_right and not receiver.may_get(kind):
-        words = f"Your access does not cover {name}. Ask the operator for a key with the scope audit:read."
+    if needs_right and not receiver.may_get(name):
+        advice = "with the scope audit:read" if kind is not None else "that sees tools of this upstream"
+        words = f"Your access does not cover {name}. Ask the operator for a key {advice}."
         raise EventForbidden(words, reason="not permitted")
     arguments = params.get("arguments")
     if arguments is None:
         arguments = {}
+    if kind is None:
+        if arguments != {}:
+            raise InvalidParams("An event of an upstream has no arguments here: send an empty object, or none.")
+        return EventFilter(name)
     if not isinstance(arguments, dict) or arguments.keys() - {"state", "mine"}:
         raise InvalidParams("arguments must be an object with no other members than state and mine.")
     state, mine = arguments.get("state", ""), arguments.get("mine", False)
@@ -133,6 +140,21 @@ def described(kind: NoticeKind, delivery: tuple[str, ...]) -> dict[str, Json]:
         "inputSchema": {"type": "object", "properties": arguments, "additionalProperties": False},
         "payloadSchema": _payload(states),
     }
+
+
+def _relayed(names: list[str], delivery: tuple[str, ...]) -> list[Json]:
+    """Return the entries of events of upstreams, by their approved definitions. Asks the database."""
+    rows = UpstreamEvent.objects.served().filter(name__in=names).order_by("name")
+    return [
+        {
+            "name": row.name,
+            "description": row.approved["description"],
+            "delivery": list[Json](delivery),
+            "inputSchema": {"type": "object", "additionalProperties": False},
+            "payloadSchema": row.approved["payloadSchema"],
+        }
+        for row in rows
+    ]
 
 
 def _payload(states: list[Json]) -> dict[str, Json]:

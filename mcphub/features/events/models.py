@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.kit.fields import JSONText
 from tools_catalog import secrets
+from tools_catalog.models import McpConnection
 
 
 class EventLog(models.Model):
@@ -35,19 +36,19 @@ class EventLog(models.Model):
         return cls.objects.filter(key="events").first() or cls()
 
     @classmethod
-    def next_position(cls) -> int:
-        """Take the next position. Within a transaction, whose end lets the next event come."""
+    def next_position(cls, count: int = 1) -> int:
+        """Take the next positions; return the first. Within a transaction, whose end lets the next event come."""
         cls.objects.get_or_create(key="events")
-        cls.objects.filter(key="events").update(newest=F("newest") + 1)
-        return int(cls.objects.values_list("newest", flat=True).get(key="events"))
+        cls.objects.filter(key="events").update(newest=F("newest") + count)
+        return int(cls.objects.values_list("newest", flat=True).get(key="events")) - count + 1
 
 
 class Occurrence(models.Model):
-    """The beginning or end of a notice's state, or a notice without an end."""
+    """The beginning or end of a notice's state, a notice without an end, or an event of an upstream."""
 
     position = models.BigIntegerField(_("position"), primary_key=True)
     mark = models.UUIDField(_("event ID"), default=uuid.uuid4, unique=True)
-    name = models.CharField(_("kind"), max_length=40)
+    name = models.CharField(_("kind"), max_length=140)
     state = models.CharField(_("state"), max_length=8)
     subject = models.CharField(_("subject"), max_length=200, blank=True)
     facts = JSONText(_("facts"), default=dict)
@@ -57,6 +58,10 @@ class Occurrence(models.Model):
     """The upstream concerned."""
     workspace = models.CharField(_("workspace"), max_length=32, blank=True)
     happened_at = models.DateTimeField(_("time"), default=timezone.now)
+    id_there = models.CharField(max_length=200, blank=True)
+    """Of an upstream's event: its ID there. The facts are its data."""
+    dated_there = models.DateTimeField(null=True)
+    """Of an upstream's event: its time, as stated there."""
 
     class Meta:
         verbose_name = _("event")
@@ -66,7 +71,10 @@ class Occurrence(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(state__in=["began", "ended", "happened"]), name="occurrence_state_known"
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["name", "id_there"], condition=~models.Q(id_there=""), name="occurrence_once_there"
+            ),
         ]
         indexes = [
             models.Index(fields=["name", "position"], name="occurrence_by_name"),  # each poll
@@ -88,7 +96,7 @@ class EventSubscription(models.Model):
 
     mark = models.CharField(_("ID"), max_length=40, unique=True, editable=False)
     """Derived from caller, address, callback, name and arguments: an equal request finds the same row."""
-    name = models.CharField(_("event"), max_length=40, editable=False)
+    name = models.CharField(_("event"), max_length=140, editable=False)
     arguments = JSONText(_("arguments"), default=dict, editable=False)
     principal = models.CharField(_("caller"), max_length=80, editable=False)
     caller_label = models.CharField(_("key"), max_length=200, editable=False)
@@ -191,3 +199,87 @@ class EventChallenge(models.Model):
 
     def __str__(self) -> str:
         return f"{self.principal} {self.host}"
+
+
+class EventSource(models.Model):
+    """An upstream that declares events. The worker with the lease alone lists and receives them."""
+
+    connection = models.OneToOneField(McpConnection, models.CASCADE, primary_key=True, related_name="event_source")
+    listed_at = models.DateTimeField(null=True)
+    problem = models.CharField(max_length=300, blank=True)
+    """Why its list cannot be read, or is not read to its end."""
+    hour_began_at = models.DateTimeField(default=timezone.now)
+    hour_count = models.PositiveIntegerField(default=0)
+    """Events that were stored since."""
+    paused_until = models.DateTimeField(null=True)
+    """As many as an hour may have are stored; nothing is read before that."""
+    leased_by = models.CharField(max_length=64, blank=True)
+    leased_until = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.connection_id)
+
+
+class UpstreamEventQuerySet(models.QuerySet["UpstreamEvent"]):
+    def served(self) -> UpstreamEventQuerySet:
+        """Return those that clients may subscribe."""
+        return self.filter(connection__enabled=True).exclude(approved={})
+
+
+class UpstreamEvent(models.Model):
+    """A type of events that an upstream offers. Approved, it is received once for all subscribers."""
+
+    connection = models.ForeignKey(
+        McpConnection, models.CASCADE, related_name="+", verbose_name=_("connection"), editable=False
+    )
+    name_there = models.CharField(_("name there"), max_length=100, editable=False)
+    name = models.CharField(_("event"), max_length=140, unique=True, editable=False)
+    """`connection/name there`: the hub's own names have no slash."""
+    offered = JSONText(_("definition"), default=dict, editable=False)
+    """As the upstream listed it last; empty: it lists it no more."""
+    approved = JSONText(_("approved definition"), default=dict, editable=False)
+    """Served, and held against what comes. Empty: not approved."""
+    cursor = models.TextField(blank=True, editable=False)
+    """Where to go on there, as JSON; empty: from now on."""
+    due_at = models.DateTimeField(default=timezone.now, editable=False)
+    """Nothing is asked for before that."""
+    received = models.PositiveBigIntegerField(_("received"), default=0, editable=False)
+    repeated = models.PositiveBigIntegerField(_("repeated"), default=0, editable=False)
+    refused = models.PositiveBigIntegerField(_("refused"), default=0, editable=False)
+    gaps = models.PositiveBigIntegerField(_("gaps"), default=0, editable=False)
+    """How often the upstream stated that it skipped events, or sent more than is taken."""
+    last_refusal = models.CharField(_("last refusal"), max_length=300, blank=True, editable=False)
+    last_received_at = models.DateTimeField(_("last received"), null=True, editable=False)
+    problem = models.CharField(_("problem"), max_length=300, blank=True, editable=False)
+    """Why it is not received now."""
+    failures = models.PositiveIntegerField(default=0, editable=False)
+    removed_upto = models.BigIntegerField(default=0, editable=False)
+    """The highest position of its events that was deleted to bound their number."""
+
+    objects = UpstreamEventQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("upstream event")
+        verbose_name_plural = _("upstream events")
+        default_permissions = ("view",)
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["connection", "name_there"], name="upstream_event_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    STATES: ClassVar[tuple[str, ...]] = ("waits", "on", "changed", "failing", "gone")
+
+    @property
+    def state(self) -> str:
+        """One of `STATES`. Of a changed one the approved definition stays in force; one that is gone is not offered."""
+        if not self.approved:
+            return "waits"
+        if not self.offered:
+            return "gone"
+        if self.problem:
+            return "failing"
+        return "changed" if self.approved != self.offered else "on"

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.utils import timezone, translation
 
 from mcphub.features.events.access import Receiver
-from mcphub.features.events.models import EventLog, Occurrence
+from mcphub.features.events.models import EventLog, Occurrence, UpstreamEvent
 from mcphub.features.notifications.catalogue import KINDS, title_of, words_of
 from sessions_app.protocol.errors import InvalidParams
 from sessions_app.protocol.json import Json
@@ -78,11 +78,11 @@ def position_of(cursor: Json) -> int | None:
 
 def begin(wanted: EventFilter, after: int | None, max_age: timedelta | None) -> EventPage:
     """Return where a subscription begins: no events, but whether some were skipped."""
-    log = EventLog.now()
+    log, removed = EventLog.now(), _removed_upto(wanted.name)
     # A cursor beyond the log is of a database that was restored.
     if after is None or after > log.newest:
         return EventPage((), log.newest, is_truncated=after is not None)
-    begins = max(after, log.removed_upto)
+    begins = max(after, removed)
     if max_age is None:
         return EventPage((), begins, is_truncated=begins > after)
     aged = _rows(wanted, begins, log.newest).filter(happened_at__lt=timezone.now() - max_age)
@@ -104,7 +104,7 @@ def page(receiver: Receiver, wanted: EventFilter, after: int, most: int = MOST_E
         if wire is not None:
             found.append(FoundEvent(row.position, wire))
     # Read after the rows: what was deleted meanwhile is a gap.
-    removed = EventLog.now().removed_upto
+    removed = _removed_upto(wanted.name)
     if not has_more:
         reached = max(newest, after)
     return EventPage(tuple(found), max(reached, removed), has_more, is_truncated=removed > after)
@@ -115,6 +115,9 @@ def shown(receiver: Receiver, wanted: EventFilter, row: Occurrence) -> dict[str,
     facts = receiver.facts_of(row)
     if facts is None or (wanted.mine and not receiver.is_own(row)):
         return None
+    if row.id_there:
+        stated = row.dated_there or row.happened_at
+        return {"eventId": row.event_id, "name": row.name, "timestamp": stated.isoformat(), "data": facts}
     with translation.override("en"):
         data: dict[str, Json] = {
             "state": row.state,
@@ -126,6 +129,15 @@ def shown(receiver: Receiver, wanted: EventFilter, row: Occurrence) -> dict[str,
         if facts == row.facts:
             data["text"] = words_of(row.name, facts)
     return {"eventId": row.event_id, "name": row.name, "timestamp": row.happened_at.isoformat(), "data": data}
+
+
+def _removed_upto(name: str) -> int:
+    """Return the position up to which events of this name may be deleted."""
+    upto = EventLog.now().removed_upto
+    if "/" not in name:
+        return upto
+    own = UpstreamEvent.objects.filter(name=name).values_list("removed_upto", flat=True).first()
+    return max(upto, own or 0)
 
 
 def _rows(wanted: EventFilter, after: int, upto: int) -> QuerySet[Occurrence]:

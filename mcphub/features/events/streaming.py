@@ -11,11 +11,10 @@ from django.db import DatabaseError
 
 from invocations.call_source import ClientChannel
 from mcphub.features.events import methods, reading
-from mcphub.features.events.errors import LOST, EventForbidden
+from mcphub.features.events.access import ending_of
 from mcphub.features.events.hub import EventsService, StreamWaker
 from mcphub.features.events.reading import EventFilter, EventPage
 from mcphub.features.events.subscriber import EventSubscriber
-from mcphub.features.notifications.catalogue import KINDS
 from mcphub.server.listening import HEARTBEAT, Filter, Stream
 from mcphub.server.results import IDENTITY
 from sessions_app.protocol.errors import INTERNAL_ERROR
@@ -101,8 +100,9 @@ class EventFeed:
 
     async def _send_pages(self) -> bool:
         receiver = await database_sync_to_async(self._subscriber.receiver)(self._hub.configuration.catalog)
-        if receiver is None or not receiver.may_get(KINDS[self._wanted.name]):
-            await self._say("terminated", error=EventForbidden(LOST, reason="access revoked").wire())
+        ending = ending_of(receiver, self._wanted.name)
+        if receiver is None or ending is not None:
+            await self._say("terminated", error=None if ending is None else ending.wire())
             return False
         while True:
             page = await database_sync_to_async(reading.page)(receiver, self._wanted, self._position)

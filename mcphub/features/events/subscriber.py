@@ -12,8 +12,9 @@ from django.contrib.auth import get_user_model
 
 from mcphub.features.events.access import Receiver
 from mcphub.features.signin.models import Consent
+from mcphub.process import runtime
 from sessions_app.caller import Caller, Keys, person_of
-from sessions_app.protocol.errors import HubError
+from sessions_app.protocol.errors import Forbidden, HubError
 from tools_catalog.catalog.snapshot import Catalog
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ class EventSubscriber:
     def lasts(self) -> bool:
         """Return True where the hub can find out, at any time, that the credential is over."""
         return self.caller.key_id is not None or bool(_CLIENT.search(self.caller.allowed_client or ""))
+
+    def admitted(self) -> Receiver:
+        """Return the receiver for a request that came by no exchange. Raises Forbidden. Asks the database."""
+        self.caller.need("tools:list")
+        hub = runtime.current()
+        receiver = self.receiver(Catalog.load() if hub is None else hub.configuration.catalog)
+        if receiver is None:
+            raise Forbidden("The key or the account is over. Ask the operator for a new one.")
+        return receiver
 
     def stored(self) -> dict[str, str | int | list[str] | None]:
         """Return it as a row keeps it."""

@@ -1,4 +1,7 @@
-"""`events/subscribe` and `events/unsubscribe`: rows for callbacks that receive events (SEP-3415, Webhook)."""
+"""`events/subscribe` and `events/unsubscribe`: rows for callbacks that receive events (SEP-3415, Webhook).
+
+REST and the command subscribe through `subscribe`, with the same checks.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from django.db.models import Min, QuerySet
 from django.utils import timezone
 
 from mcphub.features.events import callbacks, methods, reading
+from mcphub.features.events.access import Receiver
 from mcphub.features.events.callbacks import CallbackFailed
 from mcphub.features.events.errors import EventCallback, EventExhausted, EventForbidden, EventMissing, EventUnsupported
 from mcphub.features.events.models import EventChallenge, EventLog, EventSubscription, Occurrence
@@ -69,9 +73,17 @@ class CallbackRequest:
 
 
 async def events_subscribe(exchange: McpExchange, params: dict[str, Json]) -> Result:
-    receiver = await methods.receiver_of(exchange)
+    answer = await subscribe(EventSubscriber.of(exchange), await methods.receiver_of(exchange), params)
+    return {**answer, **methods.complete(exchange)}
+
+
+async def subscribe(subscriber: EventSubscriber, receiver: Receiver, params: dict[str, Json]) -> dict[str, Json]:
+    """Subscribe a callback, or renew its subscription, by the parameters of the method. The door does not matter.
+
+    Raises InvalidParams, EventError.
+    """
     wanted = methods.wanted_of(receiver, params)
-    request, delivery = _request(exchange, wanted, params)
+    request, delivery = _request(subscriber, wanted, params)
     if delivery.get("mode", "webhook") != "webhook":
         words = "events/subscribe delivers by webhook alone. Use events/poll or events/stream for the other ways."
         raise EventUnsupported(words, feature="deliveryMode", value=str(delivery["mode"])[:40])
@@ -80,21 +92,20 @@ async def events_subscribe(exchange: McpExchange, params: dict[str, Json]) -> Re
     after, max_age = reading.position_of(params.get("cursor")), methods.age_of(params)
     refreshed = await database_sync_to_async(_refresh)(request, secret, ttl)
     if refreshed is not None:
-        return {**refreshed, **methods.complete(exchange)}
+        return refreshed
     if not await database_sync_to_async(_is_verified)(request):
         try:
             await callbacks.verify(callbacks.client, request.url, secret, request.mark)
         except CallbackFailed as failed:
             raise _refusal(failed) from failed
-    made = await database_sync_to_async(_create)(request, secret, ttl, after, max_age)
-    return {**made, **methods.complete(exchange)}
+    return await database_sync_to_async(_create)(request, secret, ttl, after, max_age)
 
 
 async def events_unsubscribe(exchange: McpExchange, params: dict[str, Json]) -> Result:
     receiver = await methods.receiver_of(exchange)
     # Whoever lost the right may still end the subscription.
     wanted = methods.wanted_of(receiver, params, needs_right=False)
-    request, _ = _request(exchange, wanted, params)
+    request, _ = _request(EventSubscriber.of(exchange), wanted, params)
     if not await database_sync_to_async(end)(request.mark, "unsubscribed"):
         raise EventMissing("There is no such subscription, or it has expired.", kind="subscription")
     return methods.complete(exchange)
@@ -134,16 +145,15 @@ def watermark(row: EventSubscription) -> int:
 
 
 def _request(
-    exchange: McpExchange, wanted: EventFilter, params: dict[str, Json]
+    subscriber: EventSubscriber, wanted: EventFilter, params: dict[str, Json]
 ) -> tuple[CallbackRequest, dict[str, Json]]:
-    principal = exchange.source.caller.principal
-    if not principal.startswith(("key:", "user:")):
+    if not subscriber.caller.principal.startswith(("key:", "user:")):
         raise EventForbidden("Webhooks need a key or a sign-in. Without one, poll or stream.", reason="anonymous")
     delivery = params.get("delivery")
     if not isinstance(delivery, dict):
         raise InvalidParams("delivery is missing: it must be an object with url and, to subscribe, secret.")
     url = callbacks.checked_url(delivery.get("url"))
-    return CallbackRequest(EventSubscriber.of(exchange), wanted, url), delivery
+    return CallbackRequest(subscriber, wanted, url), delivery
 
 
 def _granted(subscriber: EventSubscriber, params: dict[str, Json]) -> timedelta:

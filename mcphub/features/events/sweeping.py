@@ -24,10 +24,17 @@ def purge_subscriptions() -> None:
 
 
 def purge(most: int = MOST_KEPT) -> int:
-    """Delete old events; return the number. A cursor before the last of them is truncated from now on."""
+    """Delete old events; return the number. A cursor before the last of them is truncated from now on.
+
+    Events of upstreams do not count among the `most`: none pushes those of the hub out (`taking.purge`).
+    """
     aged = Occurrence.objects.filter(happened_at__lt=timezone.now() - KEPT_FOR).order_by("-position")
     last_aged = aged.values_list("position", flat=True).first() or 0
-    last = max(last_aged, EventLog.now().newest - most)
+    last = last_aged
+    log = EventLog.now()
+    if log.newest - log.removed_upto > most:
+        own = Occurrence.objects.filter(id_there="").order_by("-position").values_list("position", flat=True)
+        last = max(last_aged, own[most : most + 1].first() or 0)
     if not Occurrence.objects.filter(position__lte=last).exists():
         return 0
     with transaction.atomic():

@@ -71,3 +71,28 @@ def end_leases() -> None:
     from mcphub.features.events.models import EventSubscription
 
     EventSubscription.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
+
+
+def approve_event(name: str) -> bool:
+    from mcphub.features.events import offers
+    from mcphub.features.events.models import UpstreamEvent
+    from sessions_app.history.events import on_the_machine
+
+    return offers.approve(UpstreamEvent.objects.get(name=name), on_the_machine(), "")
+
+
+def stop_event(name: str) -> bool:
+    from mcphub.features.events import offers
+    from mcphub.features.events.models import UpstreamEvent
+    from sessions_app.history.events import on_the_machine
+
+    return offers.stop(UpstreamEvent.objects.get(name=name), on_the_machine(), "")
+
+
+def receivers() -> list[int]:
+    """Return the process that receives from upstreams."""
+    from mcphub.features.events.models import EventSource
+    from sessions_app.models import ServerProcess
+
+    ids = list(EventSource.objects.exclude(leased_by="").values_list("leased_by", flat=True))
+    return list(ServerProcess.objects.filter(pk__in=ids).values_list("pid", flat=True))

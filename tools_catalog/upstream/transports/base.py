@@ -6,9 +6,9 @@ A transport sends a request and gives the response to it. Earlier messages, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from sessions_app.protocol import errors, json
 from sessions_app.protocol.envelope import ParamHeader
@@ -17,6 +17,10 @@ from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream.transports.reading import Message
 
 _KEPT_ALIVE: Final = frozenset({"initialize", "server/discover"})
+
+
+Follow: TypeAlias = Callable[[str, dict[str, Json]], None]
+"""Takes a notification of an extension, by its method and parameters. It must not wait."""
 
 
 class SessionLost(Exception):
@@ -37,6 +41,8 @@ class OutgoingRequest:
     context: ToolContext | None = None
     param_headers: tuple[ParamHeader, ...] = ()
     """Arguments of the call that headers repeat."""
+    follow: Follow | None = None
+    """Takes the notifications of this request that the core does not know."""
 
     def encode(self) -> bytes:
         return json.dumps({"jsonrpc": "2.0", "id": self.id, "method": self.method, "params": self.params})

@@ -1,0 +1,316 @@
+"""Receives events of upstreams, by stream or poll: each approved type once in the hub, by the worker with the lease.
+
+Names of the extension (SEP-3415) in this file are those that the upstream serves; `taking.py` stores what comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from channels.db import database_sync_to_async
+from django.utils import timezone
+
+from mcphub.features.events import offers, taking
+from mcphub.features.events.errors import NOT_FOUND, UNSUPPORTED
+from mcphub.features.events.models import EventSource, UpstreamEvent
+from mcphub.features.events.taking import LeaseLost
+from sessions_app.protocol import errors, json
+from sessions_app.protocol.errors import HubError
+from sessions_app.protocol.json import Json
+from tools_catalog.upstream.connection import Connection
+from tools_catalog.upstream.link import HeldElsewhere
+from tools_catalog.upstream.pool import Pool
+from tools_catalog.upstream.spec import ConnectionSpec
+
+logger = logging.getLogger(__name__)
+
+EXTENSION: Final = "io.modelcontextprotocol/events"
+_LOOK_SECONDS = 2.0
+_ELSEWHERE_SECONDS = 20.0
+"""An upstream whose one child another process runs is left to that one for so long."""
+_LIST_EVERY_SECONDS = 300.0
+_ASK_SECONDS = 30.0
+_SILENT_SECONDS = 90.0
+"""A stream without a sign of life is opened anew."""
+_SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 2.0, 3600.0
+_USUAL_POLL_SECONDS = 30.0
+_REOPENED_AFTER_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 600.0
+_MOST_PAGES = 20
+_MOST_IN_POLL = 100
+_MOST_QUEUED = 1000
+_PREFIX: Final = "notifications/events/"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedEvent:
+    """A type that is received, as its row has it."""
+
+    id: int
+    name: str
+    name_there: str
+    way: str
+    cursor: Json
+    failures: int
+
+    def params(self) -> dict[str, Json]:
+        return {"name": self.name_there, "arguments": {}, "cursor": self.cursor}
+
+
+class EventRelay:
+    """One a process. `run` it; `stop` gives the leases back."""
+
+    def __init__(
+        self,
+        process_id: str,
+        pool: Pool,
+        specs: Callable[[], Mapping[str, ConnectionSpec]],
+        is_gone: Callable[[str], bool],
+    ) -> None:
+        self._process_id = process_id
+        self._is_gone = is_gone
+        self._pool = pool
+        self._specs = specs
+        self._held: dict[int, asyncio.Task[None]] = {}
+        """Connection -> the task that receives its events."""
+        self._elsewhere: dict[int, float] = {}
+        """Connections that another process has to receive from, and until when."""
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except Exception as error:
+                logger.warning("Events of upstreams could not be looked for: %s", error)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def stop(self) -> None:
+        tasks = list(self._held.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(Exception):
+            await database_sync_to_async(taking.release)(self._process_id)
+
+    async def _look(self) -> None:
+        """Keep the leases of this worker, take those that are free, and receive for each."""
+        now = asyncio.get_running_loop().time()
+        self._elsewhere = {pk: until for pk, until in self._elsewhere.items() if until > now}
+        usable = {
+            spec.id: slug
+            for slug, spec in self._specs().items()
+            if not spec.is_personal and spec.id not in self._elsewhere
+        }
+        found = {pk: self._pool.find(slug) for pk, slug in usable.items()}
+        declaring = [pk for pk, each in found.items() if each is not None and EXTENSION in each.extensions]
+        claim = database_sync_to_async(taking.claim)
+        held = await claim(self._process_id, declaring, list(usable), self._is_gone)
+        for pk in held - self._held.keys():
+            self._held[pk] = asyncio.create_task(self._receive(pk, usable[pk]), name=f"mcphub-events-of-{usable[pk]}")
+        for pk, task in list(self._held.items()):
+            if task.done():
+                del self._held[pk]
+            elif pk not in held:
+                task.cancel()
+
+    async def _receive(self, connection_id: int, slug: str) -> None:
+        """Receive for one upstream while this worker has its lease and the connection stays as it is."""
+        connection = self._pool.find(slug)
+        streams: dict[int, asyncio.Task[None]] = {}
+        try:
+            while connection is not None and self._pool.find(slug) is connection:
+                await self._list(connection, connection_id)
+                wanted = await database_sync_to_async(_wanted)(connection_id)
+                due = {each.id: each for each in wanted or ()}
+                approved = await database_sync_to_async(_approved)(connection_id)
+                for event_id, task in list(streams.items()):
+                    if event_id not in approved:
+                        task.cancel()
+                    if task.done():
+                        del streams[event_id]
+                        if not task.cancelled():
+                            task.result()
+                for each in due.values():
+                    if each.way == "push" and each.id not in streams:
+                        streams[each.id] = asyncio.create_task(self._attempt(connection, each, self._stream))
+                    elif each.way == "poll":
+                        await self._attempt(connection, each, self._poll)
+                await asyncio.sleep(_LOOK_SECONDS)
+        except HeldElsewhere:
+            self._elsewhere[connection_id] = asyncio.get_running_loop().time() + _ELSEWHERE_SECONDS
+        except Exception as error:
+            logger.warning("Events of %s are not received for a while: %s", slug, error)
+        finally:
+            for task in streams.values():
+                task.cancel()
+            await asyncio.gather(*streams.values(), return_exceptions=True)
+            await asyncio.shield(database_sync_to_async(taking.release)(self._process_id, [connection_id]))
+
+    async def _list(self, connection: Connection, connection_id: int) -> None:
+        """Read the types that the upstream offers, where that was long ago."""
+        if not await database_sync_to_async(_is_list_due)(connection_id):
+            return
+        listed: list[Json] = []
+        problem, cursor = "", None
+        try:
+            async with asyncio.timeout(_ASK_SECONDS):
+                for _ in range(_MOST_PAGES):
+                    page = await connection.ask("events/list", {} if cursor is None else {"cursor": cursor})
+                    found = page.get("events")
+                    listed += found if isinstance(found, list) else []
+                    cursor = page.get("nextCursor")
+                    if not isinstance(cursor, str) or not cursor or len(listed) > offers.MOST_TYPES:
+                        break
+        except HeldElsewhere:
+            raise
+        except (HubError, TimeoutError) as error:
+            words = str(error) or "It did not answer in time."
+            await database_sync_to_async(_note_list)(connection_id, words)
+            return
+        await database_sync_to_async(offers.reconcile)(connection_id, offers.read(listed, problem))
+
+    async def _attempt(
+        self, connection: Connection, wanted: WantedEvent, receive: Callable[[Connection, WantedEvent], object]
+    ) -> None:
+        """Receive one type; note why it fails, and leave it alone for a while then."""
+        postpone = database_sync_to_async(taking.postpone)
+        try:
+            seconds = await receive(connection, wanted)  # type: ignore[misc]  # both are coroutine functions
+        except HeldElsewhere:
+            raise
+        except (HubError, TimeoutError) as error:
+            code = error.details.get("upstream", {}).get("code") if isinstance(error, errors.UpstreamError) else None
+            if code in (UNSUPPORTED, errors.INVALID_PARAMS) and wanted.cursor is not None:
+                await database_sync_to_async(taking.forget_place)(self._process_id, wanted.id)
+            words = str(error) or "It did not answer in time."
+            if code == NOT_FOUND:
+                words = f"The upstream has no such event any more. {words}"
+            logger.warning("The upstream event %s is not received: %s", wanted.name, words)
+            pause = min(_LONGEST_PAUSE_SECONDS, 2.0 ** min(wanted.failures + 1, 20))
+            await postpone(self._process_id, wanted.id, pause, words)
+        except LeaseLost:
+            return
+        else:
+            await postpone(self._process_id, wanted.id, seconds)
+
+    async def _poll(self, connection: Connection, wanted: WantedEvent) -> float:
+        """Ask for what came since; return the seconds until the next time. Raises HubError, LeaseLost."""
+        params = {**wanted.params(), "maxEvents": _MOST_IN_POLL}
+        for _ in range(_MOST_PAGES):
+            async with asyncio.timeout(_ASK_SECONDS):
+                page = await connection.ask("events/poll", params)
+            came = page.get("events")
+            if not isinstance(came, list):
+                raise errors.ResultInvalid("The answer to events/poll has no list of events.")
+            taken = await self._take(wanted, came, page.get("cursor"), skipped=page.get("truncated") is True)
+            if taken.is_paused or page.get("hasMore") is not True or page.get("cursor") == params["cursor"]:
+                break
+            params["cursor"] = page.get("cursor")
+        wish = page.get("nextPollMs")
+        seconds = wish / 1000 if isinstance(wish, int | float) and not isinstance(wish, bool) else _USUAL_POLL_SECONDS
+        return max(_SHORTEST_POLL_SECONDS, min(_LONGEST_POLL_SECONDS, seconds))
+
+    async def _stream(self, connection: Connection, wanted: WantedEvent) -> float:
+        """Follow one stream until it ends; return the seconds until it is opened again. Raises as `_poll`."""
+        queue: asyncio.Queue[tuple[str, dict[str, Json]]] = asyncio.Queue(_MOST_QUEUED)
+        is_full = asyncio.Event()
+
+        def follow(method: str, params: dict[str, Json]) -> None:
+            try:
+                queue.put_nowait((method.removeprefix(_PREFIX), params))
+            except asyncio.QueueFull:
+                is_full.set()  # it is read on from the last cursor
+
+        asking = asyncio.create_task(connection.ask("events/stream", wanted.params(), follow))
+        full = asyncio.create_task(is_full.wait())
+        waiting = asyncio.create_task(queue.get())
+        try:
+            while True:
+                ends = {asking, full, waiting}
+                done, _ = await asyncio.wait(ends, timeout=_SILENT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if waiting not in done:
+                    break
+                batch = [waiting.result()]
+                while not queue.empty() and len(batch) < _MOST_IN_POLL:
+                    batch.append(queue.get_nowait())
+                waiting = asyncio.create_task(queue.get())
+                if await self._take_messages(connection, wanted, batch):
+                    break
+            if asking.done():
+                asking.result()
+            return _REOPENED_AFTER_SECONDS
+        finally:
+            for task in (asking, full, waiting):
+                task.cancel()
+            await asyncio.gather(asking, full, waiting, return_exceptions=True)
+
+    async def _take_messages(
+        self, connection: Connection, wanted: WantedEvent, batch: list[tuple[str, dict[str, Json]]]
+    ) -> bool:
+        """Store the events among the notifications of a stream; return True where it is over.
+
+        Raises UpstreamError where the upstream ended the subscription.
+        """
+        came: list[Json] = []
+        cursor: Json = None
+        skipped, ending = False, None
+        for what, raw in batch:
+            params = connection.scrubbed(raw)
+            if what == "event":
+                came.append({name: value for name, value in params.items() if name not in ("cursor", "_meta")})
+            elif what == "terminated":
+                ending = params.get("error")
+                continue
+            elif what == "error":
+                logger.info("The upstream event %s: an error came on its stream", wanted.name)
+                continue
+            elif what not in ("active", "heartbeat"):
+                continue
+            skipped = skipped or (what == "active" and params.get("truncated") is True)
+            cursor = params.get("cursor", cursor)
+        taken = await self._take(wanted, came, cursor, skipped=skipped)
+        if ending is not None:
+            words = ending.get("message") if isinstance(ending, dict) else None
+            raise errors.UpstreamError(f"The upstream ended the subscription: {str(words)[:200]}")
+        return taken.is_paused
+
+    async def _take(self, wanted: WantedEvent, came: list[Json], cursor: Json, *, skipped: bool) -> taking.Taken:
+        store = database_sync_to_async(taking.take)
+        return await asyncio.shield(store(self._process_id, wanted.id, came, cursor, skipped=skipped))
+
+
+def _wanted(connection_id: int) -> list[WantedEvent]:
+    """Return the types of an upstream that are to be received now."""
+    now = timezone.now()
+    if EventSource.objects.filter(pk=connection_id, paused_until__gt=now).exists():
+        return []
+    rows = UpstreamEvent.objects.served().filter(connection_id=connection_id, due_at__lte=now).exclude(offered={})
+    return [
+        WantedEvent(
+            id=row.pk,
+            name=row.name,
+            name_there=row.name_there,
+            way=next(way for way in offers.WAYS if way in row.offered["delivery"]),
+            cursor=json.loads_stored(row.cursor) if row.cursor else None,
+            failures=row.failures,
+        )
+        for row in rows
+    ]
+
+
+def _approved(connection_id: int) -> set[int]:
+    return set(UpstreamEvent.objects.served().filter(connection_id=connection_id).values_list("pk", flat=True))
+
+
+def _is_list_due(connection_id: int) -> bool:
+    listed = EventSource.objects.filter(pk=connection_id).values_list("listed_at", flat=True).first()
+    return listed is None or (timezone.now() - listed).total_seconds() > _LIST_EVERY_SECONDS
+
+
+def _note_list(connection_id: int, problem: str) -> None:
+    EventSource.objects.filter(pk=connection_id).update(listed_at=timezone.now(), problem=problem[:300])

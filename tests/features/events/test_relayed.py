@@ -1,0 +1,131 @@
+"""Events of an upstream: offered, approved, received once over two workers, and served to those who see its tools."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import operations
+from tests.features.events import operations as events
+from tests.features.events.upstream import EventUpstream, event, event_type
+from tests.servers import Hub, until
+from tests.upstreams import connecting
+from tests.wire.speech import Speaker
+
+pytestmark = pytest.mark.program
+POLLED, STREAMED = "shop/order.paid", "shop/order.sent"
+ROW = "events.UpstreamEvent"
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[EventUpstream]:
+    with EventUpstream([event_type("order.paid", "poll"), event_type("order.sent", "poll", "push")]) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory, upstream: EventUpstream) -> Iterator[Hub]:
+    environment = {"MCPHUB_EGRESS_ALLOW": "127.0.0.1", "MCPHUB_LIMITS": "heartbeat_seconds=2"}
+    with Hub(tmp_path_factory.mktemp("hub"), flags=["--workers", "2"], environment=environment) as running:
+        row = {"slug": "shop", "transport": "streamable-http", "url": upstream.url}
+        running.operate(connecting.connect, row)
+        until(lambda: len(running.operate(operations.values, ROW, "name")) == 2)
+        running.operate(operations.approve_offers, "shop")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def speaker(hub: Hub) -> Iterator[Speaker]:
+    with Speaker(hub.url, hub.operate(operations.issue_key, "robot", ["tools:list"])) as made:
+        yield made
+
+
+def ask(speaker: Speaker, method: str, **params: Any) -> dict[str, Any]:
+    found: dict[str, Any] = speaker.modern(method, params).json()
+    return found
+
+
+def named(speaker: Speaker) -> set[str]:
+    return {each["name"] for each in ask(speaker, "events/list")["result"]["events"]}
+
+
+def numbers(speaker: Speaker, name: str, cursor: str) -> list[int]:
+    page = ask(speaker, "events/poll", name=name, cursor=cursor)["result"]
+    return [each["data"]["number"] for each in page["events"]]
+
+
+def cursor_of(hub: Hub, speaker: Speaker, name: str) -> str:
+    """Approve a type; return a cursor of the hub for what comes once the upstream's place is known."""
+    hub.operate(events.approve_event, name)
+    until(lambda: hub.operate(operations.values, ROW, "cursor", name=name) != [""])
+    found: str = ask(speaker, "events/poll", name=name)["result"]["cursor"]
+    return found
+
+
+def test_a_type_is_an_offer_until_it_is_approved(hub: Hub, speaker: Speaker, upstream: EventUpstream) -> None:
+    assert not {POLLED, STREAMED} & named(speaker)
+    assert ask(speaker, "events/poll", name=POLLED)["error"]["code"] == -32023
+    assert upstream.asked == []
+    cursor = cursor_of(hub, speaker, POLLED)
+    assert named(speaker) >= {POLLED}
+    upstream.emit("order.paid", *(event("order.paid", number) for number in range(3)))
+    until(lambda: numbers(speaker, POLLED, cursor) == [0, 1, 2])
+    found = ask(speaker, "events/poll", name=POLLED, cursor=cursor)["result"]["events"][0]
+    assert (found["name"], found["timestamp"]) == (POLLED, "2026-10-05T12:00:00+00:00")
+    assert found["eventId"].startswith("evt_")
+    assert ask(speaker, "events/poll", name=POLLED, arguments={"mine": True})["error"]["code"] == -32602
+
+
+def test_an_upstream_that_lies_is_refused_named_and_counted(
+    hub: Hub, speaker: Speaker, upstream: EventUpstream
+) -> None:
+    cursor = cursor_of(hub, speaker, POLLED)
+    paid = [event("order.paid", number) for number in range(10, 13)]
+    wrong = [
+        event("order.paid", 10, data={"number": 99}),
+        event("order.other", 1),
+        event("order.paid", 14, data={"number": "x"}),
+        event("order.paid", 15, data={"number": 1, "text": "x" * 70_000}),
+        {"name": "order.paid", "data": {"number": 1}},
+        "no event",
+    ]
+    upstream.emit("order.paid", paid[0], paid[0], *wrong, paid[1], paid[2])
+    until(lambda: numbers(speaker, POLLED, cursor) == [10, 11, 12])
+    (row,) = hub.operate(operations.values, ROW, "refused", name=POLLED)
+    assert row == len(wrong)
+    assert hub.operate(operations.values, ROW, "repeated", name=POLLED) == [1]
+    assert hub.operate(operations.values, ROW, "last_refusal", name=POLLED) != [""]
+
+
+def test_a_stream_is_opened_once_and_goes_on_after_its_worker_was_killed(
+    hub: Hub, speaker: Speaker, upstream: EventUpstream
+) -> None:
+    cursor = cursor_of(hub, speaker, STREAMED)
+    upstream.emit("order.sent", *(event("order.sent", number) for number in range(20)))
+    until(lambda: numbers(speaker, STREAMED, cursor) == list(range(20)))
+    assert upstream.streaming == 1
+    for worker in hub.operate(events.receivers):
+        os.kill(worker, signal.SIGKILL)
+    upstream.emit("order.sent", *(event("order.sent", number) for number in range(20, 40)))
+    until(lambda: numbers(speaker, STREAMED, cursor) == list(range(40)))
+
+
+def test_whoever_sees_no_tool_of_the_upstream_gets_nothing(hub: Hub, speaker: Speaker) -> None:
+    hub.operate(events.approve_event, POLLED)
+    hub.operate(operations.show_to_group_only, "tools_catalog.McpToolDefinition", {"name": "shop.buy"}, "buyers")
+    until(lambda: POLLED not in named(speaker))
+    assert ask(speaker, "events/poll", name=POLLED)["error"]["code"] == -32024
+    hub.operate(operations.show_to_all, "tools_catalog.McpToolDefinition", {"name": "shop.buy"})
+    until(lambda: POLLED in named(speaker))
+
+
+def test_a_type_that_is_stopped_is_asked_for_no_more(hub: Hub, speaker: Speaker, upstream: EventUpstream) -> None:
+    hub.operate(events.approve_event, STREAMED)
+    until(lambda: upstream.streaming == 1)
+    hub.operate(events.stop_event, STREAMED)
+    until(lambda: upstream.streaming == 0)
+    assert ask(speaker, "events/poll", name=STREAMED)["error"]["code"] == -32023
