@@ -19,7 +19,6 @@ _SEEN = (
     "invocations.view_mcperrormapping",
     "tools_catalog.view_mcpconnection",
     "tools_catalog.view_mcpupstreamtool",
-    "events.view_upstreamevent",
     "invocations.view_mcptask",
     "tools_catalog.view_mcpresource",
     "tools_catalog.view_mcpprompt",

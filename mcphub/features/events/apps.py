@@ -83,6 +83,7 @@ class EventsConfig(FeatureConfig):
         PeriodicSweep("mcphub.features.events.sweeping:purge"),
         PeriodicSweep("mcphub.features.events.taking:purge"),
         PeriodicSweep("mcphub.features.events.sweeping:purge_subscriptions"),
+        RolePermissions(("events.view_upstreamevent",)),
         RolePermissions(("events.view_eventsubscription",), ("Auditor", "Operator")),
         RolePermissions(("events.delete_eventsubscription",), ("Operator",)),
     )
