@@ -25,6 +25,7 @@ from urllib.parse import unquote_plus
 
 from tests.features.chat.answers import Answer, signature
 from tests.features.chat.complaints import COMPLAINTS, Complaint
+from tests.features.chat.embedding import FAILS, STALLS, embedding
 from tests.features.chat.native import NativeRequest, Refused, refusal
 from tests.features.chat.script import Step, steps_of
 
@@ -110,6 +111,8 @@ class Connection:
         provider.requests.append(self._record)
         if provider.key and headers.get("authorization") != f"Bearer {provider.key}":
             await self._complain(COMPLAINTS["invalid_api_key"])
+        elif path.endswith("/embeddings") and isinstance(body, dict):
+            await self._watched(self._embed(body))
         elif path.endswith(("/responses", "/messages")) and isinstance(body, dict):
             await self._watched(self._natively(path, body, attempt))
         elif not path.endswith("/chat/completions"):
@@ -133,6 +136,18 @@ class Connection:
         for event in request.events(answer):
             await self._chunk(f"event: {event['type']}\n".encode() + _event(event, "lf"))
         return await self._end()
+
+    async def _embed(self, body: dict[str, Any]) -> None:
+        """Answer vectors by words; `STALLS` in a text is never answered, `FAILS` with an error."""
+        texts = body["input"]
+        if any(STALLS in text for text in texts):
+            await asyncio.Event().wait()
+        if any(FAILS in text for text in texts):
+            return await self._json(500, {"error": {"message": "The model failed.", "type": "server_error"}})
+        data = [{"object": "embedding", "index": at, "embedding": embedding(text)} for at, text in enumerate(texts)]
+        tokens = sum(len(text.split()) for text in texts)
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return await self._json(200, {"object": "list", "data": data, "model": body["model"], "usage": usage})
 
     async def _watched(self, work: Any) -> None:
         """Do it beside a look-out for the client's leaving."""
