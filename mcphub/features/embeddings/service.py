@@ -114,6 +114,10 @@ class EmbeddingService(BackgroundService):
             await database_sync_to_async(cache.save)(fresh)
             await database_sync_to_async(cache.note)(model, tokens, "")
             self._vectors |= fresh
+            if (
+                await database_sync_to_async(cache.enabled_model)() != model
+            ):  # it was switched off, or changed, meanwhile
+                return
 
     async def _write(self, model: EmbeddingModel) -> None:
         """Write what searches left behind."""

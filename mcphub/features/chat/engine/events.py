@@ -127,7 +127,7 @@ class TurnFinished:
     left_out: dict[str, str] = field(default_factory=dict)
     """Tools that the provider does not take, with the reason."""
     notices: list[str] = field(default_factory=list)
-    """What the operator should know of the turn."""
+    """Facts of the turn for the operator, such as a provider that refused to load tools."""
     quotas: list[dict[str, object]] = field(default_factory=list)
     """Warning quotas of tokens and money, in the form of `mcphub/quota`."""
 
