@@ -6,15 +6,19 @@ python -m benchmarks.searching
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
+from mcphub.features.embeddings.vectors import Vector, closest
 from tests.search import quality
 from tools_catalog.catalog.searching import Index
 
 TOOLS = 5_000
+DIMENSIONS = (384, 1536)
+"""Of small and of large models of embeddings."""
 
 
 def many(count: int) -> dict[str, Mapping[str, Any]]:
@@ -45,6 +49,15 @@ def main() -> None:
         print(
             f"{len(took)} questions, {name}: median {median(took):.1f} ms, p95 {p95:.1f} ms, slowest {took[-1]:.1f} ms"
         )
+    for dimensions in DIMENSIONS:
+        drawn = random.Random(1)
+        asked, *vectors = (Vector.of([drawn.gauss(0, 1) for _ in range(dimensions)]) for _ in range(TOOLS + 1))
+        known, took = {str(at): vector for at, vector in enumerate(vectors)}, []
+        for _ in range(20):
+            worked = time.thread_time()
+            closest(asked, known)
+            took.append((time.thread_time() - worked) * 1000)
+        print(f"closest of {TOOLS} vectors of {dimensions} dimensions, processor: median {median(took):.1f} ms")
 
 
 if __name__ == "__main__":

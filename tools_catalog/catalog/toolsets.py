@@ -6,7 +6,7 @@ and description are calls like any other, with a row each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -26,6 +26,7 @@ from sessions_app.workspaces.belonging import Workspace
 from tools_catalog.call.base import ToolResult
 from tools_catalog.call.content import text_block
 from tools_catalog.call.context import ToolContext
+from tools_catalog.catalog.closeness import closest, fused
 from tools_catalog.catalog.listing import Audience, Listing
 from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.overview import overview
@@ -199,10 +200,17 @@ class Toolset(Selection):
             return params
         return {**params, "name": wrapped["name"], "arguments": wrapped.get("arguments", {})}
 
-    def search(self, query: str, limit: int, caller: Audience) -> dict[str, Json]:
+    async def searched(self, query: str, limit: int, caller: Audience) -> dict[str, Json]:
+        """Return what a search finds by words, and by what features know besides. A tool's name needs no more."""
+        offered = self.offered(caller)
+        orders = [] if query.strip() in offered else await closest(query, self, offered)
+        return self.search(query, limit, caller, orders)
+
+    def search(self, query: str, limit: int, caller: Audience, orders: Sequence[Sequence[str]] = ()) -> dict[str, Json]:
+        """Return the tools that a search finds, the best first. `orders`: names in further orders, to be fused."""
         assert self._index is not None
         offered = self.offered(caller)
-        found = [offered[name] for name in self._index.rank(query, self._calls) if name in offered]
+        found = [offered[name] for name in fused(self._index.rank(query, self._calls), orders) if name in offered]
         unmatched = self._index.unmatched(query, offered)
         return {
             "tools": [_brief(tool) for tool in found[:limit]],
@@ -253,7 +261,7 @@ class _Finder:
             raise ExecutionError(f"{CALL} does not call itself. Give it the name of a tool that {SEARCH} found.")
         if self._name == SEARCH:
             limit = int(arguments.get("limit", DEFAULT_FOUND))
-            found = self._toolset.search(arguments["query"], limit, self._caller)
+            found = await self._toolset.searched(arguments["query"], limit, self._caller)
         else:
             found = await self._described(arguments, context)
         return ToolResult(content=[text_block(json.dumps(found).decode())], structured=found)

@@ -47,11 +47,31 @@ class Dialect:
     """Allowed call IDs; others are converted."""
     renamed: tuple[tuple[str, str], ...] = ()
     """Parameters by another name; an empty one is left out."""
+    native: str = ""
+    """The wire on which the provider itself loads tools that a search found; see `providers.wires`."""
+    native_models: re.Pattern[str] | None = None
+    """The models that do so, as the provider documents them."""
 
 
-_OPENAI = Dialect(name="openai", is_closed=True)
-_AZURE = replace(_OPENAI, name="azure")
-_ANTHROPIC = Dialect(name="anthropic", property_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"))
+_OPENAI = Dialect(
+    name="openai",
+    is_closed=True,
+    native="responses",
+    # developers.openai.com, guide *Tool search*: gpt-5.4 and later.
+    native_models=re.compile(r"gpt-(5\.([4-9]|[1-9]\d)|[6-9]|[1-9]\d)([.-].*)?"),
+)
+# Names of deployments are the operator's own, so no table can have them.
+_AZURE = replace(_OPENAI, name="azure", native_models=None)
+_ANTHROPIC = Dialect(
+    name="anthropic",
+    property_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
+    native="messages",
+    # platform.claude.com, page *Tool search tool*: Fable 5, Mythos, Sonnet 4.0, Opus 4.0, Haiku 4.5 and later.
+    native_models=re.compile(
+        r"claude-((fable|mythos)-([5-9]|\d\d)|mythos-preview|(sonnet|opus)-([4-9]|\d\d)"
+        r"|haiku-(4-[5-9]|[5-9]|\d\d))(-.*)?"
+    ),
+)
 _GOOGLE = Dialect(
     name="google", schema=(*_SMALL, rules.one_type, rules.typed_nodes, rules.google_words), needs_signature=True
 )
@@ -133,6 +153,22 @@ def dialect_of(kind: str, base_url: str, model: str) -> Dialect:
     if maker is None:
         return found
     return replace(maker, name=found.name if found is not _COMPATIBLE else maker.name, is_closed=found.is_closed)
+
+
+@lru_cache(maxsize=512)
+def native_wire(kind: str, base_url: str, model: str) -> str:
+    """Return the wire on which a model is documented to load tools by itself; empty where it is not.
+
+    The address decides, then the documented table: a router with a model of that name may know nothing of it.
+    """
+    dialect = _of_address(kind, base_url)
+    documented = dialect.native_models
+    return dialect.native if documented is not None and documented.fullmatch(model) else ""
+
+
+def of_wire(dialect: Dialect, wire: str) -> Dialect:
+    """Return the dialect of a provider that is spoken to on a wire of its maker."""
+    return _ANTHROPIC if wire == _ANTHROPIC.native else dialect
 
 
 def _of_address(kind: str, base_url: str) -> Dialect:

@@ -88,6 +88,7 @@ class ProviderSerializer(ReasonedSerializer):
             "key",
             "has_key",
             "enabled",
+            "tools_offered",
             "retries",
             "connect_seconds",
             "first_byte_seconds",

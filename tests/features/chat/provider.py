@@ -25,6 +25,8 @@ from urllib.parse import unquote_plus
 
 from tests.features.chat.answers import Answer, signature
 from tests.features.chat.complaints import COMPLAINTS, Complaint
+from tests.features.chat.embedding import FAILS, STALLS, embedding
+from tests.features.chat.native import NativeRequest, Refused, refusal
 from tests.features.chat.script import Step, steps_of
 
 HUGE_BYTES = 100 * 1024 * 1024
@@ -109,6 +111,10 @@ class Connection:
         provider.requests.append(self._record)
         if provider.key and headers.get("authorization") != f"Bearer {provider.key}":
             await self._complain(COMPLAINTS["invalid_api_key"])
+        elif path.endswith("/embeddings") and isinstance(body, dict):
+            await self._watched(self._embed(body))
+        elif path.endswith(("/responses", "/messages")) and isinstance(body, dict):
+            await self._watched(self._natively(path, body, attempt))
         elif not path.endswith("/chat/completions"):
             await self._complain(Complaint(404, b'{"error":{"message":"Not found.","type":"invalid_request_error"}}'))
         elif not isinstance(body, dict) or not body.get("messages"):
@@ -116,6 +122,32 @@ class Connection:
         else:
             lost = _lost_signature(body["messages"])
             await self._watched(self._complain(lost) if lost else self._follow(_step(body["messages"], attempt), body))
+
+    async def _natively(self, path: str, body: dict[str, Any], attempt: int) -> None:
+        """Answer on a wire that loads tools."""
+        try:
+            request = NativeRequest(path, body)
+            answer = request.answer(_step(request.messages, attempt))
+        except Refused as refused:
+            return await self._json(400, refusal(path, str(refused)))
+        if not body.get("stream"):
+            return await self._json(200, request.whole(answer))
+        await self._begin("text/event-stream; charset=utf-8")
+        for event in request.events(answer):
+            await self._chunk(f"event: {event['type']}\n".encode() + _event(event, "lf"))
+        return await self._end()
+
+    async def _embed(self, body: dict[str, Any]) -> None:
+        """Answer vectors by words; `STALLS` in a text is never answered, `FAILS` with an error."""
+        texts = body["input"]
+        if any(STALLS in text for text in texts):
+            await asyncio.Event().wait()
+        if any(FAILS in text for text in texts):
+            return await self._json(500, {"error": {"message": "The model failed.", "type": "server_error"}})
+        data = [{"object": "embedding", "index": at, "embedding": embedding(text)} for at, text in enumerate(texts)]
+        tokens = sum(len(text.split()) for text in texts)
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return await self._json(200, {"object": "list", "data": data, "model": body["model"], "usage": usage})
 
     async def _watched(self, work: Any) -> None:
         """Do it beside a look-out for the client's leaving."""

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphub.features.chat.providers import error_bodies
-from mcphub.features.chat.providers.client import is_error
+from mcphub.features.chat.providers.completions import ProviderCompletion
 from mcphub.features.chat.providers.provider_errors import ProviderError, to_chat_error
+from mcphub.features.chat.providers.wires.wire import CHAT
 
 _NESTED = json.dumps({"error": {"code": 400, "message": "url is no format here", "status": "INVALID_ARGUMENT"}})
 
@@ -111,7 +112,7 @@ def test_words_stay_and_keys_go(text: str, shown: str) -> None:
     ],
 )
 def test_an_error_with_status_200_is_one(value: Any, is_one: bool) -> None:
-    assert is_error(value) is is_one
+    assert (CHAT.reader(ProviderCompletion()).failure(value) is not None) is is_one
 
 
 _json = st.recursive(

@@ -24,7 +24,7 @@ from mcphub.features.chat.providers.prices import Prices
 from mcphub.features.chat.providers.snapshot import Model, ModelChoice, Provider
 from mcphub.features.quotas.quota import Quotas
 from sessions_app.caller import Caller
-from tests.features.chat.test_tools_said import tool
+from tests.features.chat.tools import tool
 from tests.features.chat.tried import TRIED, Tried, as_openai, calls, openai_schemas
 
 ADD = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}

@@ -12,6 +12,7 @@ import pytest
 
 from mcphub.features.chat.tools.functions import function_name
 from tests import operations
+from tests.features.chat import rows
 from tests.features.chat.conftest import ENVIRONMENT, TOOLBOX, set_up
 from tests.features.chat.running import ScriptedProvider
 from tests.features.chat.script import calls, say, script
@@ -130,6 +131,49 @@ def test_a_model_searches_a_toolset_that_offers_search(client: openai.OpenAI, fa
         "describe_tool",
         "far.echo",
     }
+
+
+@pytest.mark.parametrize("offered", ["responses", "messages"])
+def test_a_provider_loads_what_a_search_finds(
+    offered: str, client: openai.OpenAI, far: Peer, hub: Hub, providers: dict[str, ScriptedProvider]
+) -> None:
+    mark, peer = uuid.uuid4().hex, providers["openai"]
+    named = {"scripted-large": {}, "scripted-stubborn": {}}
+    hub.operate(rows.provide, offered, "compatible", peer.url, peer.key, named, tools_offered=offered)
+    until(lambda: f"{offered}/scripted-large" in {model.id for model in client.models.list()})
+    steps = [
+        calls(("search_tools", {"query": "repeat a text"})),
+        calls(("far.echo", {"text": mark})),
+        calls(("far.echo", {"text": 7})),
+        say("Done."),
+    ]
+    asked: Any = {"model": f"{offered}/scripted-large", "input": script(*steps), "tools": [server("finder")]}
+    response = client.responses.create(**asked)
+    made = [item for item in response.output if item.type == "mcp_call"]
+    assert [(each.server_label, each.name, bool(each.error)) for each in made] == [
+        ("finder", "search_tools", False),
+        ("finder", "far.echo", False),
+        ("finder", "far.echo", True),  # a loaded tool's arguments are checked as ever
+    ]
+    assert (response.output_text, str(made[1].output).startswith(mark)) == ("Done.", True)
+    recorded = until(lambda: hub.rows(tool="far.echo", arguments=f'$.text="{mark}"'))
+    turn = hub.rows(turn=recorded[0]["turn_id"])
+    assert sorted((row["tool_name"], row["error_code"]) for row in turn) == [
+        ("far.echo", ""),
+        ("far.echo", "invalid_arguments"),
+        ("search_tools", ""),
+    ]
+    with client.responses.stream(**asked) as events:
+        assert events.get_final_response().output_text == "Done."
+    # A provider that refuses: the conversation goes on with three tools, also in the next request.
+    wrapped = calls(("call_tool", {"name": "far.echo", "arguments": {"text": mark}}))
+    asked = {"model": f"{offered}/scripted-stubborn", "tools": [server("finder")]}
+    first = client.responses.create(**asked, input=script(wrapped, say("So.")))
+    then = client.responses.create(**asked, input=script(say("Still.")), previous_response_id=first.id)
+    assert (first.output_text, then.output_text) == ("So.", "Still.")
+    [notice] = first.x_mcp["notices"]  # type: ignore[attr-defined]
+    assert notice.startswith(f"{offered}/scripted-stubborn refused to load tools ({offered})")
+    assert "notices" not in then.x_mcp  # type: ignore[attr-defined]
 
 
 def test_a_model_checks_which_tools_it_may_call(client: openai.OpenAI, far: Peer) -> None:

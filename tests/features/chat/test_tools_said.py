@@ -17,34 +17,7 @@ from mcphub.features.chat.tools import constrained
 from mcphub.features.chat.tools.functions import PLAIN, Functions, function_name, runs_alone
 from mcphub.features.chat.tools.results import cut, text_of
 from mcphub.features.chat.tools.schema import is_strict, parameters_of
-from sessions_app.protocol import schemas
-from tools_catalog.catalog.snapshot import Tool
-
-
-def tool(name: str, schema: dict[str, Any] | None = None, **fields: Any) -> Tool:
-    annotations = fields.pop("annotations", {})
-    definition = {
-        "name": name,
-        "description": f"Does {name}.",
-        "inputSchema": schema or {"type": "object"},
-        "annotations": annotations,
-    }
-    return Tool(
-        name=name,
-        version="1",
-        digest="",
-        enabled=True,
-        groups=frozenset(),
-        read_only=fields.get("read_only", False),
-        retry_safe=False,
-        timeout_seconds=1,
-        calls_per_minute=None,
-        definition=definition,
-        arguments=schemas.compile(definition["inputSchema"]),
-        result=None,
-        param_headers=(),
-        backend=None,  # type: ignore[arg-type]
-    )
+from tests.features.chat.tools import tool
 
 
 @given(st.sets(st.text(min_size=1, max_size=128), min_size=1, max_size=20))

@@ -76,7 +76,7 @@ class ChatProviderAdmin(OneSecretAdmin):
     readonly_fields = ["mask", _CHANGED, *status_fields]
     actions_detail = ["test_it", "show_models"]
     fieldsets = [
-        (None, {"fields": ["slug", "kind", "base_url", "enabled"]}),
+        (None, {"fields": ["slug", "kind", "base_url", "enabled", "tools_offered"]}),
         (_("Status"), {"fields": status_fields}),
         (_("Key"), {"fields": ["mask", *secret_fields, "headers"]}),
         (

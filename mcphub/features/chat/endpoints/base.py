@@ -188,6 +188,7 @@ class ChatEndpoint(HubConsumer):
             "stop_reason": event.stop_reason,
             "functions": event.functions,
             "tools_left_out": [{"tool": tool, "reason": reason} for tool, reason in event.left_out.items()],
+            "notices": event.notices,
             "ignored": ignored,
             "quotas": event.quotas,
         }

@@ -126,6 +126,8 @@ class TurnFinished:
     """Names of functions in `messages_added` that are not those of their tools, with these."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Tools that the provider does not take, with the reason."""
+    notices: list[str] = field(default_factory=list)
+    """Facts of the turn for the operator, such as a provider that refused to load tools."""
     quotas: list[dict[str, object]] = field(default_factory=list)
     """Warning quotas of tokens and money, in the form of `mcphub/quota`."""
 

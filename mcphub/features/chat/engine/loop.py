@@ -35,7 +35,8 @@ from mcphub.features.chat.engine.events import (
     TurnFinished,
 )
 from mcphub.features.chat.engine.metering import Metering
-from mcphub.features.chat.engine.provider_request import ProviderRequest
+from mcphub.features.chat.engine.offering import Offer, offer_for
+from mcphub.features.chat.engine.provider_request import ProviderRequest, speaker
 from mcphub.features.chat.engine.tool_calls import ToolCallRunner
 from mcphub.features.chat.engine.turn import Turn
 from mcphub.features.chat.errors import ChatError, invalid
@@ -43,6 +44,7 @@ from mcphub.features.chat.providers.client import ProviderClient
 from mcphub.features.chat.providers.completions import FunctionCall, ProviderCompletion, TokenUsage
 from mcphub.features.chat.providers.provider_errors import REASON
 from mcphub.features.chat.providers.snapshot import Model
+from mcphub.features.chat.providers.wires.wire import ITEMS
 from mcphub.features.chat.tools import constrained
 from mcphub.features.chat.tools.functions import Functions, is_about_tools
 from sessions_app.protocol.json import Json
@@ -66,13 +68,18 @@ class TurnRun:
         self._turn = turn
         self._client = client
         self._metering = metering
-        self._functions = Functions(turn.tools, turn.client_tools)
+        self._functions = Functions(turn.tools, turn.client_tools, turn.reached)
         self._calls = ToolCallRunner(turn, calls, self._functions, turn.tools_end_at)
         self._candidates = [turn.choice.model, *turn.choice.fallbacks]
         self._messages = list(turn.messages)
         self._added: list[dict[str, Json]] = []
         """The turn's additions to the conversation; `_stored` of them have been reported."""
         self._stored = 0
+        self._refusing = outgoing.refusing(turn.messages)
+        """Models that refused to load tools, in this conversation."""
+        self._offer = Offer.SEARCH
+        """How the last request offered the tools."""
+        self._notices: list[str] = []
         self._rounds: list[dict[str, Json]] = []
         self._usage: TokenUsage | None = TokenUsage()
         self._text: list[str] = []
@@ -121,14 +128,14 @@ class TurnRun:
                     yield end
                 return
             message = {**_assistant(answer), "tool_calls": [call.wire() for call in calls]}
-            outgoing.keep(message, answer, calls, self._candidates[0].id)
+            self._keep(message, answer, calls)
             yield self._add(message)
             if hub_calls:
                 async with contextlib.aclosing(self._run_calls(hub_calls)) as events:
                     async for event in events:
                         yield event
             if client_calls:
-                yield ClientToolCalls(client_calls, answer.vendor)
+                yield ClientToolCalls(client_calls, {n: value for n, value in answer.vendor.items() if n != ITEMS})
                 yield self._finished("tool_calls", "approval_required" if self._calls.awaits_approval else None)
                 return
             if self._calls.awaits_approval:
@@ -138,7 +145,7 @@ class TurnRun:
         if reason == "tool_calls":  # it says so and calls nothing, or was told not to
             reason = "length" if answer.calls else "stop"
         last = _assistant(answer)
-        outgoing.keep(last, answer, [], self._candidates[0].id)
+        self._keep(last, answer, [])
         self._added.append(last)
         yield self._finished(reason, stop_reason)
 
@@ -150,6 +157,8 @@ class TurnRun:
             model = self._candidates[0]
             began = time.monotonic()
             has_output = False
+            self._offer = offer_for(self._turn, model, self._functions, self._refusing)
+            self._calls.loads = self._offer.is_native
             request = ProviderRequest.build(
                 self._turn,
                 model,
@@ -157,11 +166,14 @@ class TurnRun:
                 self._messages,
                 is_first=self._round == 1,
                 without_tools=without_tools,
+                offer=self._offer,
             )
             if self._round > 1 or model is not self._turn.choice.model:  # the first request was admitted with the turn
                 await self._metering.admit(model)
             try:
-                pieces = self._client.ask(model, request.body, answer, stream=request.stream, until=self._turn.ends_at)
+                pieces = self._client.ask(
+                    model, request.body, answer, stream=request.stream, until=self._turn.ends_at, wire=request.wire
+                )
                 async with contextlib.aclosing(pieces):
                     async for text, reasoning in pieces:
                         if reasoning:
@@ -172,7 +184,7 @@ class TurnRun:
                             yield TextDelta(text)
             except ChatError as error:
                 await self._record_round(model, request, began, answer, error)
-                if not has_output and self._may_send_tools_otherwise(error):
+                if not has_output and self._may_send_tools_otherwise(model, error):
                     answer.clear()
                     continue
                 may_change = not has_output and not self._calls.made and error.code in _WORTH_ANOTHER
@@ -196,16 +208,35 @@ class TurnRun:
             self._reasoning.append(answer.reasoning)
             return
 
-    def _may_send_tools_otherwise(self, error: ChatError) -> bool:
+    def _may_send_tools_otherwise(self, model: Model, error: ChatError) -> bool:
         """Change the tools that a provider refused, so that one of them does not fail the turn; False where that is
         not why it refuses, or nothing is left to change."""
         words = error.message.partition(REASON)[2]
-        is_refused = error.code == "INVALID_QUERY" and self._functions.tools and is_about_tools(words, error.param)
+        is_refused = error.code == "INVALID_QUERY" and bool(self._functions.tools)
         if not is_refused or self._changes >= _MOST_CHANGES or time.monotonic() >= self._turn.ends_at:
+            return False
+        if self._offer.is_native:
+            return self._may_load_otherwise(model, error, words)
+        if not is_about_tools(words, error.param):
             return False
         self._changes += 1
         logger.warning("A provider refuses tools of the turn %s, which are sent otherwise: %s", self._turn.id, words)
         return self._functions.give_way(words, error.param)
+
+    def _may_load_otherwise(self, model: Model, error: ChatError, words: str) -> bool:
+        """Change the function that a provider names, else offer three tools: a provider that does not load tools must
+        not fail the turn."""
+        if error.openai_code == "context_length_exceeded":
+            return False
+        self._changes += 1
+        if not self._functions.leave_out_found(words):
+            self._refusing.add(model.id)
+            self._notices.append(
+                f"{model.id} refused to load tools ({self._offer.value}): this conversation goes on with three tools "
+                f"that search. Set how tools are offered on the provider's page. {words}".strip()
+            )
+        logger.warning("%s refuses tools of the turn %s, which are sent otherwise: %s", model.id, self._turn.id, words)
+        return True
 
     async def _record_round(
         self, model: Model, request: ProviderRequest, began: float, answer: ProviderCompletion, error: ChatError | None
@@ -217,6 +248,8 @@ class TurnRun:
             "round": self._round,
             "duration_ms": int((time.monotonic() - began) * 1000),
         }
+        if self._turn.searched is not None:
+            entry["tools_offered"] = self._offer.value
         if error is not None:
             entry["error"] = error.code
         else:
@@ -279,6 +312,11 @@ class TurnRun:
 
     # The end -------------------------------------------------------------------------------------
 
+    def _keep(self, message: dict[str, Json], answer: ProviderCompletion, calls: list[FunctionCall]) -> None:
+        """Keep with a message what only its model reads."""
+        model = self._candidates[0]
+        outgoing.keep(message, answer, calls, speaker(model, self._offer), self._refusing)
+
     def _add(self, *messages: dict[str, Json], error_codes: Mapping[str, str] = _NONE) -> MessagesAdded:
         self._messages += messages
         self._added += messages
@@ -303,6 +341,7 @@ class TurnRun:
 
     def _finished(self, reason: str, stop_reason: str | None) -> TurnFinished:
         last = self._candidates[0]
+        called = (call["function"]["name"] for message in self._added for call in message.get("tool_calls") or ())
         return TurnFinished(
             reason=reason,
             stop_reason=stop_reason,
@@ -315,8 +354,9 @@ class TurnRun:
             provider=last.provider.slug,
             model=last.name,
             invocation_ids=self._calls.invocation_ids,
-            functions=self._functions.renamed,
+            functions=self._functions.renamed | self._functions.called(called),
             left_out=self._functions.reasons,
+            notices=self._notices,
             quotas=self._metering.warnings,
         )
 

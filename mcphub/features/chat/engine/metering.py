@@ -135,7 +135,8 @@ def refusal(error: QuotaReached) -> ChatError:
 def _estimate(request: ProviderRequest, answer: ProviderCompletion) -> TokenUsage:
     said = [answer.text, answer.reasoning, answer.refusal]
     written = "".join([*said, *(call.name + call.arguments for call in answer.calls)])
-    return estimated(len(json.dumps(request.body)), len(written.encode("utf-8", "surrogatepass")))
+    tools = [tool for tool in request.body.get("tools", ()) if not tool.get("defer_loading")]  # others it has not read
+    return estimated(len(json.dumps({**request.body, "tools": tools})), len(written.encode("utf-8", "surrogatepass")))
 
 
 def _passed_over(future: Future[Verdict]) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mcphub.features.chat.dialects import Dialect
 from mcphub.features.chat.messages import VENDOR
 from mcphub.features.chat.providers.completions import FunctionCall, ProviderCompletion
 from mcphub.features.chat.providers.vendor_members import REASONING
+from mcphub.features.chat.providers.wires.wire import ITEMS
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 
@@ -26,20 +27,34 @@ _OPENAI_MEMBERS = frozenset({"role", "content", "name", "tool_calls", "tool_call
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-def keep(message: dict[str, Json], answer: ProviderCompletion, calls: Sequence[FunctionCall], model: str) -> None:
-    """Add a model's vendor members to a message. `calls`: under the ids that the conversation knows."""
+def keep(
+    message: dict[str, Json],
+    answer: ProviderCompletion,
+    calls: Sequence[FunctionCall],
+    model: str,
+    refuses: Collection[str] = (),
+) -> None:
+    """Add a model's vendor members to a message. `calls`: under the ids that the conversation knows; `refuses`: models
+    that refused to load tools by themselves."""
     own: dict[str, Json] = dict(answer.vendor)
     if not calls:
-        for name in REASONING:  # thoughts that led to no call: models refuse or ignore them
+        for name in (*REASONING, ITEMS):  # thoughts that led to no call: models refuse or ignore them
             own.pop(name, None)
     of_calls = {call.id: call.vendor for call in calls if call.vendor}
-    if not own and not of_calls:
+    if not own and not of_calls and not refuses:
         return
     vendor: dict[str, Json] = {"of": model, "message": own, "calls": of_calls}
+    if refuses:
+        vendor["refuses"] = sorted(refuses)
     if len(json.dumps(vendor)) > MOST_VENDOR_BYTES:
         logger.warning("%s sent more than %d bytes beside an answer; they do not go back", model, MOST_VENDOR_BYTES)
         return
     message[VENDOR] = vendor
+
+
+def refusing(messages: Iterable[Mapping[str, Json]]) -> set[str]:
+    """Return the models that refused, earlier in the conversation, to load tools by themselves."""
+    return {model for message in messages for model in (message.get(VENDOR) or {}).get("refuses", ())}
 
 
 def outgoing(messages: Sequence[Mapping[str, Json]], model: str, dialect: Dialect) -> list[dict[str, Json]]:

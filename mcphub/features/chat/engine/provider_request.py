@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcphub.features.chat.dialects import dialect_of
+from mcphub.features.chat.dialects import dialect_of, of_wire
+from mcphub.features.chat.engine.offering import Offer, as_offered, deferred_tools, with_search
 from mcphub.features.chat.engine.outgoing import outgoing
 from mcphub.features.chat.engine.turn import Turn
 from mcphub.features.chat.errors import invalid
 from mcphub.features.chat.providers.snapshot import Model
+from mcphub.features.chat.providers.wires.wire import CHAT, NOTHING_DEFERRED, Wire
 from mcphub.features.chat.tools import constrained
 from mcphub.features.chat.tools.functions import Functions
 from sessions_app.protocol.json import Json
@@ -24,6 +26,7 @@ class ProviderRequest:
     stream: bool
     is_constrained: bool
     """The answer is held to a schema, by which a model without functions calls them; see `constrained`."""
+    wire: Wire = CHAT
 
     @classmethod
     def build(
@@ -35,8 +38,10 @@ class ProviderRequest:
         *,
         is_first: bool,
         without_tools: bool,
+        offer: Offer = Offer.SEARCH,
     ) -> ProviderRequest:
         """Raise ChatError where the model cannot use the tools, or `tool_choice` names none of them."""
+        functions, wire = as_offered(functions, offer), offer.wire
         is_constrained = bool(functions) and not model.tools and not without_tools
         if is_constrained and not model.json_schema:
             raise invalid(
@@ -44,9 +49,9 @@ class ProviderRequest:
                 f"The model {model.id} can neither call functions nor be held to a schema, so it cannot use tools. "
                 "Ask without tools, or another model.",
             )
-        dialect = dialect_of(model.provider.kind, model.provider.base_url, model.name)
-        is_openai = dialect.name in ("openai", "azure")
-        messages = outgoing(messages, model.id, dialect)
+        dialect = of_wire(dialect_of(model.provider.kind, model.provider.base_url, model.name), wire.name)
+        is_openai = dialect.name in ("openai", "azure") or offer is Offer.RESPONSES
+        messages = outgoing(messages, speaker(model, offer), dialect)
         stream = turn.stream and model.streams and not is_constrained
         body: dict[str, Json] = {"model": model.name, **turn.parameters}
         for name in _OF_TOOLS if is_openai else _OF_TOOLS | _ONLY_OPENAI:
@@ -61,7 +66,7 @@ class ProviderRequest:
             messages = [{"role": "system", "content": instructions}, *messages]
             body["response_format"] = constrained.response_format(chosen, dialect, may_answer=may_answer)
         elif functions and model.tools:
-            body["tools"] = functions.wire(dialect)
+            body["tools"] = with_search(functions.wire(dialect)) if offer.is_native else functions.wire(dialect)
             if not body["tools"]:
                 del body["tools"]
                 choice = _without_functions(choice)
@@ -86,7 +91,14 @@ class ProviderRequest:
             value = body.pop(name, None)
             if other and value is not None:
                 body[other] = value
-        return cls(body, stream, is_constrained)
+        deferred = deferred_tools(functions, dialect) if offer.is_native else NOTHING_DEFERRED
+        return cls(wire.body(body, deferred), stream, is_constrained, wire)
+
+
+def speaker(model: Model, offer: Offer) -> str:
+    """Return the name under which a conversation keeps the vendor members of a model's answers, which differ by
+    wire."""
+    return f"{model.id} {offer.wire.name}" if offer.is_native else model.id
 
 
 def _without_functions(choice: Json) -> Json:

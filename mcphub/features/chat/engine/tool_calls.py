@@ -19,6 +19,7 @@ from django.conf import settings
 from invocations.calling import Calls
 from invocations.exchange import CallRequest
 from mcphub.features.chat.engine.events import ApprovalNeeded, ToolFinished, ToolStarted, TurnEvent
+from mcphub.features.chat.engine.offering import NATIVE_FOUND
 from mcphub.features.chat.engine.turn import DecidedCall, Denial, Turn
 from mcphub.features.chat.errors import tool_error_code
 from mcphub.features.chat.providers.completions import FunctionCall
@@ -58,10 +59,12 @@ class ToolCallRunner:
         self._asked: set[str] = set()
         """IDs of calls with an approval that is in use."""
         self._denials = {each.call_id: each.reason for each in turn.decided if not each.approve}
+        """Why a call was denied, by its id."""
         self._reached = {tool.name: tool for tool in turn.reached}
         self._wrapped: set[str] = set()
         """Ids of the calls that the model made by `call_tool`."""
-        """Why a call was denied, by its id."""
+        self.loads = False
+        """Whether the provider loads the tools that a search finds."""
         self.has_effects = False
         """A tool that is not marked read-only was, or may have been, run."""
 
@@ -124,8 +127,8 @@ class ToolCallRunner:
         tool, toolset = self._functions.tools.get(call.name), self._turn.searched
         if toolset is None:
             return call, tool
-        if tool is None and call.id in self._decided:
-            return call, next((each for name, each in self._reached.items() if function_name(name) == call.name), None)
+        if tool is None and (reached := self._functions.reached.get(call.name)) is not None:
+            return call, reached
         arguments, refusal = _arguments(call.arguments)
         meant = toolset.meant(arguments) if call.name == CALL and refusal is None else None
         if meant is None:
@@ -178,13 +181,18 @@ class ToolCallRunner:
         turn, limits = self._turn, self._turn.limits
         self.made += 1
         arguments, refusal = _arguments(call.arguments)
+        is_search = call.name in self._functions.tools and call.name in _SEARCHING
+        if self.loads and is_search and call.name == SEARCH and refusal is None:
+            arguments.setdefault("limit", NATIVE_FOUND)
         signature = f"{call.name}\n{json.canonical(arguments)}"
         self._times_called[signature] += 1
         if tool is None and call.id in self._wrapped:
             refusal = ToolNotFound(f"There is no tool {call.name[:100]!r} to call here. Find the names with {SEARCH}.")
         elif tool is None:
-            known = ", ".join(self._functions.tools)[:500]
-            refusal = ToolNotFound(f"There is no function {call.name[:100]!r} here. Call one of: {known}.")
+            known = (
+                "Find functions with " + SEARCH if self.loads else f"Call one of: {', '.join(self._functions.tools)}"
+            )
+            refusal = ToolNotFound(f"There is no function {call.name[:100]!r} here. {known[:500]}.")
         elif call.id in self._denials:
             refusal = ExecutionError(f"The call was not approved. {self._denials[call.id]}".strip())
         elif number >= limits.calls_per_round:
@@ -213,7 +221,7 @@ class ToolCallRunner:
                 check=None if refusal is None else _refuse(refusal),
                 is_approved=tool is not None and (call.id in self._decided or call.id in self._asked),
                 ends_by=self._until,
-                selection=turn.searched if call.name in self._functions.tools and call.name in _SEARCHING else None,
+                selection=turn.searched if is_search else None,
             )
             source = replace(turn.source.call, turn=(str(turn.id), call.id, round))
             result = await self._calls.call_tool(request, self._calls.exchange(source))

@@ -38,6 +38,13 @@ class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
         HUAWEI_MAAS = "huawei_maas", _("Huawei Cloud MaaS")
         COMPATIBLE = "compatible", _("OpenAI-compatible")
 
+    class Offer(models.TextChoices):
+        AUTO = "auto", _("Automatic: as the model's maker documents it, else three tools")
+        SEARCH = "search", _("Three tools that search, describe and call")
+        EAGER = "eager", _("All tools at once, up to 128")
+        RESPONSES = "responses", _("Loaded by the provider: OpenAI Responses, tool_search")
+        MESSAGES = "messages", _("Loaded by the provider: Claude Messages, tool_reference")
+
     slug = models.CharField(
         _("name"),
         max_length=40,
@@ -67,6 +74,13 @@ class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
     mask = models.CharField(_("key"), max_length=40, editable=False, blank=True)
     fingerprint = models.CharField(_("fingerprint"), max_length=64, editable=False, blank=True)
     enabled = models.BooleanField(_("enabled"), default=True)
+    tools_offered = models.CharField(
+        _("how tools are offered"),
+        max_length=12,
+        choices=Offer,
+        default=Offer.AUTO,
+        help_text=_("Tools of a toolset that offers a search. A provider that refuses to load them gets three tools."),
+    )
     retries = models.PositiveSmallIntegerField(
         _("retries"),
         default=2,

@@ -20,6 +20,7 @@ from mcphub.features.chat.providers.completions import Malformed, ProviderComple
 from mcphub.features.chat.providers.health import FOR_OPERATORS, ProviderHealth
 from mcphub.features.chat.providers.provider_errors import ProviderError, may_retry, to_chat_error, unavailable
 from mcphub.features.chat.providers.snapshot import Model, Provider
+from mcphub.features.chat.providers.wires.wire import CHAT, AnswerReader, Wire
 from sessions_app.protocol import json, sse
 from sessions_app.protocol.errors import EgressRefused, ParseError
 from sessions_app.protocol.json import Json
@@ -73,8 +74,10 @@ class ProviderClient:
         *,
         stream: bool,
         until: float = float("inf"),
+        wire: Wire = CHAT,
     ) -> AsyncGenerator[tuple[str, str], None]:
-        """Send one chat completion and read its answer into `answer`; give text and reasoning as they come.
+        """Send one request, in the form of its wire, and read its answer into `answer`; give text and reasoning as they
+        come.
 
         The provider's `total_seconds` hold for all attempts and pauses together; `until` (monotonic seconds) is when
         the turn ends, whatever the provider may take. Raises ChatError.
@@ -90,8 +93,8 @@ class ProviderClient:
         began = time.monotonic()
         deadline = min(began + provider.total_seconds, until)
         try:
-            response = await self._send(provider, body, stream=stream, deadline=deadline)
-            reading = _read(provider, response, answer, deadline, stream=stream)
+            response = await self._send(provider, body, wire, stream=stream, deadline=deadline)
+            reading = _read(provider, response, answer, wire.reader(answer), deadline, stream=stream)
             async with contextlib.aclosing(response), contextlib.aclosing(reading) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -118,13 +121,13 @@ class ProviderClient:
             self.health.record(provider, breaker, error)
 
     async def _send(
-        self, provider: Provider, body: dict[str, Json], *, stream: bool, deadline: float
+        self, provider: Provider, body: dict[str, Json], wire: Wire, *, stream: bool, deadline: float
     ) -> httpx2.Response:
         """Return a response of status 200; try again where that helps and the deadline leaves time for it."""
         attempt = 0
         while True:
             try:
-                return await self._attempt(provider, body, stream=stream, deadline=deadline)
+                return await self._attempt(provider, body, wire, stream=stream, deadline=deadline)
             except _RetryableError as passing:
                 error, pause = passing.error, passing.error.retry_after
             if pause is None:
@@ -136,11 +139,11 @@ class ProviderClient:
             await asyncio.sleep(pause)
 
     async def _attempt(
-        self, provider: Provider, body: dict[str, Json], *, stream: bool, deadline: float
+        self, provider: Provider, body: dict[str, Json], wire: Wire, *, stream: bool, deadline: float
     ) -> httpx2.Response:
         if self._client is None:
             self._client = egress.client(connections=_CONNECTIONS)
-        request = self._request(provider, body, stream=stream)
+        request = self._request(provider, body, wire, stream=stream)
         own = provider.connect_seconds + provider.first_byte_seconds
         seconds = max(0.0, min(own, deadline - time.monotonic()))
         try:
@@ -174,21 +177,19 @@ class ProviderClient:
             raise _RetryableError(failure)
         raise failure
 
-    def _request(self, provider: Provider, body: dict[str, Json], *, stream: bool) -> httpx2.Request:
+    def _request(self, provider: Provider, body: dict[str, Json], wire: Wire, *, stream: bool) -> httpx2.Request:
         assert self._client is not None
         headers = {
-            **provider.headers,
+            **wire.credentials(provider.key(), provider.base_url),
+            **{name.lower(): value for name, value in provider.headers.items()},
             "content-type": "application/json",
             "accept-encoding": "identity",
             "accept": "text/event-stream" if stream else "application/json",
         }
-        key = provider.key()
-        if key:
-            headers["authorization"] = f"Bearer {key}"
         # The waits are bounded above, each for what it is; here only what opens a connection.
         times = httpx2.Timeout(None, connect=provider.connect_seconds, pool=provider.connect_seconds)
         return self._client.build_request(
-            "POST", f"{provider.base_url}/chat/completions", headers=headers, content=json.dumps(body), timeout=times
+            "POST", f"{provider.base_url}{wire.path}", headers=headers, content=json.dumps(body), timeout=times
         )
 
 
@@ -200,24 +201,28 @@ class _RetryableError(Exception):
 
 
 async def _read(
-    provider: Provider, response: httpx2.Response, answer: ProviderCompletion, deadline: float, *, stream: bool
+    provider: Provider,
+    response: httpx2.Response,
+    answer: ProviderCompletion,
+    reader: AnswerReader,
+    deadline: float,
+    *,
+    stream: bool,
 ) -> AsyncGenerator[tuple[str, str], None]:
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "text/event-stream":
             if not stream:
                 raise Malformed("a stream, though none was asked for")
-            async with contextlib.aclosing(_stream(provider, response, answer, deadline)) as pieces:
+            async with contextlib.aclosing(_stream(provider, response, answer, reader, deadline)) as pieces:
                 async for piece in pieces:
                     yield piece
         elif kind == "application/json" or kind.endswith("+json"):
             # Also in place of a stream: some providers cannot.
             chunks = [chunk async for chunk in _chunks(provider, response, deadline)]
-            whole = b"".join(chunks)
-            value = json.loads(whole)
-            if is_error(value):
-                raise to_chat_error(provider.slug, provider.kind, ProviderError.read(_status(value), {}, whole))
-            answer.read_whole(value)
+            value = json.loads(b"".join(chunks))
+            _raise_failure(provider, reader.failure(value))
+            reader.read_whole(value)
             yield answer.text, answer.reasoning
         else:
             raise Malformed(f"the content type {kind[:60]!r}")
@@ -227,7 +232,7 @@ async def _read(
 
 
 async def _stream(
-    provider: Provider, response: httpx2.Response, answer: ProviderCompletion, deadline: float
+    provider: Provider, response: httpx2.Response, answer: ProviderCompletion, reader: AnswerReader, deadline: float
 ) -> AsyncGenerator[tuple[str, str], None]:
     decoder = sse.Decoder(max_event_bytes=MAX_EVENT_BYTES)
     async with contextlib.aclosing(_chunks(provider, response, deadline)) as chunks:
@@ -239,20 +244,19 @@ async def _stream(
                     await _drain(chunks)
                     return
                 value = json.loads(event.data.encode("utf-8", "replace"))
-                if is_error(value) or event.event == "error":
-                    raw = event.data.encode("utf-8", "replace")
-                    provider_error = ProviderError.read(_status(value), {}, raw)
-                    raise to_chat_error(provider.slug, provider.kind, provider_error)
-                piece = answer.read_chunk(value)
+                _raise_failure(provider, value if event.event == "error" else reader.failure(value))
+                piece = reader.read_event(value)
                 if piece != ("", ""):
                     yield piece
     if answer.finish_reason is None:
         raise unavailable(f"{provider.slug} broke off in the middle of its answer.")
 
 
-def is_error(value: Json) -> bool:
-    """Return whether a body or an event of status 200 is an error in the place of an answer."""
-    return isinstance(value, dict) and bool(value.get("error")) and not value.get("choices")
+def _raise_failure(provider: Provider, failure: Json) -> None:
+    """Raise ChatError where a body or an event of status 200 is an error in the place of an answer."""
+    if failure is not None:
+        error = ProviderError.read(_status(failure), {}, json.dumps(failure))
+        raise to_chat_error(provider.slug, provider.kind, error)
 
 
 def _status(value: Json) -> int:

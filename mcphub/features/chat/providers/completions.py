@@ -118,6 +118,20 @@ class ProviderCompletion:
         """Replace the text."""
         self._text = [text]
 
+    def add_text(self, text: str) -> None:
+        self._text.append(text)
+
+    def add_reasoning(self, text: str) -> None:
+        self._reasoning.append(text)
+
+    def set_usage(self, read: Json, written: Json, cached: Json = 0) -> None:
+        """Take the counts that a provider reports, where they are numbers."""
+        counts = [count for count in (read, written) if isinstance(count, int) and not isinstance(count, bool)]
+        if len(counts) == 2 and min(counts) >= 0:
+            read, written = (min(count, MOST_TOKENS) for count in counts)
+            is_count = isinstance(cached, int) and not isinstance(cached, bool) and cached >= 0
+            self.usage = TokenUsage(read, written, min(cached, read) if is_count else 0)
+
     def clear(self) -> None:
         """Start over: the input so far was not the answer."""
         self.__init__()  # type: ignore[misc]
@@ -256,18 +270,10 @@ class ProviderCompletion:
         self.finish_reason = FINISH_REASONS.get(reason, "stop")
 
     def _set_usage(self, value: Json) -> None:
-        if not isinstance(value, dict):
-            return
-        counts = [value.get("prompt_tokens"), value.get("completion_tokens")]
-        if all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts):
-            read, written = (min(count or 0, MOST_TOKENS) for count in counts)
-            self.usage = TokenUsage(read, written, min(_cached(value), read))
-
-
-def _cached(usage: dict[str, Json]) -> int:
-    details = usage.get("prompt_tokens_details")
-    count = details.get("cached_tokens") if isinstance(details, dict) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else 0
+        if isinstance(value, dict):
+            details = value.get("prompt_tokens_details")
+            cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+            self.set_usage(value.get("prompt_tokens"), value.get("completion_tokens"), cached)
 
 
 def _thoughts(content: Json) -> str:

@@ -31,6 +31,8 @@ class Provider:
     idle_seconds: float = 30
     total_seconds: float = 300
     breaker_failures: int = 5
+    tools_offered: str = "auto"
+    """How the tools of a searched toolset are offered; see `engine.offering`."""
 
     def key(self) -> str:
         """Return the key; raise ChatError where it cannot be read."""
@@ -181,6 +183,7 @@ def provider_of(row: ChatProvider) -> Provider:
         idle_seconds=row.idle_seconds,
         total_seconds=row.total_seconds,
         breaker_failures=row.breaker_failures,
+        tools_offered=row.tools_offered,
     )
 
 

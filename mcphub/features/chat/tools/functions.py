@@ -10,6 +10,7 @@ Schemas are rewritten for the provider's dialect. A tool that no rule makes acce
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -74,10 +75,14 @@ def function_of(tool: Tool, dialect: Dialect, *, bare: bool = False) -> ToolFunc
 class Functions:
     """The functions of one turn: tools of the catalogue, and functions of the client."""
 
-    def __init__(self, tools: Iterable[Tool] = (), client_tools: Iterable[Mapping[str, Json]] = ()) -> None:
-        """Raise ChatError where a function of the client has the name of a tool's."""
+    def __init__(
+        self, tools: Iterable[Tool] = (), client_tools: Iterable[Mapping[str, Json]] = (), reached: Iterable[Tool] = ()
+    ) -> None:
+        """Raise ChatError where a function of the client has the name of a tool's. `reached`: tools that the model
+        finds by searching."""
         self.tools = {function_name(tool.name): tool for tool in tools}
         """By the function's name."""
+        self.reached = {function_name(tool.name): tool for tool in reached}
         self.left_out: dict[str, str] = {}
         """Functions that the provider does not take, with the reason."""
         self._bare: set[str] = set()
@@ -109,7 +114,7 @@ class Functions:
     @property
     def reasons(self) -> dict[str, str]:
         """Return the tools that the provider does not take, with the reason."""
-        return {self.tools[name].name: reason for name, reason in self.left_out.items()}
+        return {(self.tools.get(name) or self.reached[name]).name: why for name, why in self.left_out.items()}
 
     def named(self, name: str) -> str | None:
         """Return the function that a client means by `name`: the function's own, or the tool's."""
@@ -122,11 +127,33 @@ class Functions:
 
     def only(self, name: str) -> Functions:
         """Return the one function alone."""
-        alone = Functions()
-        alone.tools = {each: tool for each, tool in self.tools.items() if each == name}
-        alone._bare = self._bare
+        alone = self.listing({each: tool for each, tool in self.tools.items() if each == name})
+        alone.left_out = {}
         alone.client_tools = {each: tool for each, tool in self.client_tools.items() if each == name}
         return alone
+
+    def listing(self, tools: dict[str, Tool]) -> Functions:
+        """Return the same functions with other tools in the model's list. What a provider does not take is kept in
+        both."""
+        other = copy.copy(self)
+        other.tools = tools
+        return other
+
+    def deferred(self, dialect: Dialect) -> dict[str, dict[str, Json]]:
+        """Return the functions of the tools that are found by searching, by name; `left_out` has those that are not
+        accepted."""
+        made = {
+            name: function_of(tool, dialect, bare=name in self._bare)
+            for name, tool in self.reached.items()
+            if name not in self.left_out
+        }
+        self.left_out |= {name: each.why_not for name, each in made.items() if each.why_not}
+        return {name: each.definition["function"] for name, each in made.items() if not each.why_not}
+
+    def called(self, names: Iterable[str]) -> dict[str, str]:
+        """Return called functions whose name is not that of their tool, with these."""
+        found = {name: tool for name in names if (tool := self.reached.get(name)) is not None}
+        return {name: tool.name for name, tool in found.items() if name != tool.name}
 
     def wire(self, dialect: Dialect) -> list[dict[str, Json]]:
         """Return the request's `tools` in the provider's dialect; `left_out` has those that it does not accept."""
@@ -160,10 +187,20 @@ class Functions:
             fresh = [each for each in sent if each not in self._bare]
             self._bare.update(fresh)
             return bool(fresh)
+        self._send_less_of(name, words)
+        return True
+
+    def leave_out_found(self, words: str) -> bool:
+        """Do the same for a function that is loaded once it was found; False where the words name none."""
+        named = _named(words, [name for name in self.reached if name not in self.left_out])
+        if named is not None:
+            self._send_less_of(named, words)
+        return named is not None
+
+    def _send_less_of(self, name: str, words: str) -> None:
         if name in self._bare:
             self.left_out[name] = words
         self._bare.add(name)
-        return True
 
 
 _AT = re.compile(r"(?:tools|function_declarations|functionDeclarations)[.\[](\d+)")
@@ -180,13 +217,18 @@ def is_about_tools(words: str, param: str | None) -> bool:
 
 def _refused(words: str, names: list[str]) -> str | None:
     """Return the function that a provider's words name, by its name or its place."""
-    named = [name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", words)]
-    if named:
-        return max(named, key=len)
+    named = _named(words, names)
+    if named is not None:
+        return named
     places = [int(place) for place in _AT.findall(words)]
     # Google's place stands behind `tools[0].function_declarations`, which holds them all.
     at = places[-1] if places else -1
     return names[at] if 0 <= at < len(names) else None
+
+
+def _named(words: str, names: list[str]) -> str | None:
+    found = [name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", words)]
+    return max(found, key=len, default=None)
 
 
 def _rewritten(tool: Tool, dialect: Dialect, *, bare: bool) -> ToolFunction:

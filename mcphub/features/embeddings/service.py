@@ -1,0 +1,200 @@
+"""Embeds the tools that can be searched, beside calls, and the question of each search, within a bound.
+
+What is sent: of a tool its name, title, description and arguments; of a search its words. Tools of workspaces, and
+searches of their toolsets, are not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from weakref import WeakKeyDictionary
+
+from channels.db import database_sync_to_async
+
+from mcphub.features.embeddings import cache
+from mcphub.features.embeddings.endpoint import EmbeddingFailed, EmbeddingModel, embed
+from mcphub.features.embeddings.vectors import Vector
+from mcphub.features.embeddings.vectors import closest as closest_vectors
+from mcphub.process.runtime import Hub
+from mcphub.process.services import BackgroundService
+from tools_catalog.catalog.selection import Tool
+from tools_catalog.catalog.toolsets import Toolset
+from tools_catalog.upstream.breaker import Breaker
+
+logger = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 5.0
+_BATCH = 64
+_BATCH_SECONDS = 60.0
+_PAUSE_SECONDS = 60.0
+"""After tools could not be embedded."""
+_FAILURES = 3
+"""Searches in a row without an answer; then they go by words for a while."""
+_LONGEST_DESCRIPTION = 2000
+_LONGEST_QUESTION = 2000
+MOST_QUESTIONS = 1000
+"""In memory."""
+
+
+class EmbeddingService(BackgroundService):
+    """The vectors of one process."""
+
+    running: EmbeddingService | None = None
+    """A process runs one hub at a time."""
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__(hub)
+        self._model: EmbeddingModel | None = None
+        self._vectors: dict[str, Vector] = {}
+        """Of tools, by the digest of their text."""
+        self._digests: WeakKeyDictionary[Tool, str] = WeakKeyDictionary()
+        self._questions: dict[str, Vector] = {}
+        self._unsaved: dict[str, Vector] = {}
+        self._tokens = 0
+        self._failure = ""
+        self._breaker = Breaker(time.monotonic, limit=_FAILURES)
+        self._rests_until = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        EmbeddingService.running = self
+        self._task = asyncio.create_task(self._go_on(), name="mcphub-embeddings")
+
+    async def stop(self) -> None:
+        if EmbeddingService.running is self:
+            EmbeddingService.running = None
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    # Tools ---------------------------------------------------------------------------------------
+
+    async def _go_on(self) -> None:
+        while True:
+            try:
+                await self.refresh()
+            except Exception as error:
+                logger.warning("Embeddings could not be brought up to date: %s", error)
+            await asyncio.sleep(_EVERY_SECONDS)
+
+    async def refresh(self) -> None:
+        """Follow the settings and the catalogue: load vectors, and ask for those that are nowhere."""
+        model = await database_sync_to_async(cache.enabled_model)()
+        if model is None or self._model is None or model.key != self._model.key:
+            self._vectors, self._questions, self._rests_until = {}, {}, 0.0
+            self._digests.clear()
+            self._breaker.succeeded()
+        self._model = model
+        if model is None:
+            return
+        await self._write(model)
+        texts = {self._digest(tool, model): _text(tool) for tool in self._sent_tools()}
+        missing = texts.keys() - self._vectors.keys()
+        found = await database_sync_to_async(cache.load)(missing) if missing else {}
+        self._vectors = {digest: vector for digest, vector in (self._vectors | found).items() if digest in texts}
+        left = sorted(missing - found.keys())
+        if not left or time.monotonic() < self._rests_until:
+            return
+        for at in range(0, len(left), _BATCH):
+            batch = left[at : at + _BATCH]
+            try:
+                vectors, tokens = await embed(model, [texts[digest] for digest in batch], _BATCH_SECONDS)
+            except EmbeddingFailed as error:
+                logger.warning("%s embeds no tools: %s", model.provider.slug, error)
+                self._rests_until = time.monotonic() + _PAUSE_SECONDS
+                await database_sync_to_async(cache.note)(model, 0, str(error))
+                return
+            fresh = dict(zip(batch, vectors, strict=True))
+            await database_sync_to_async(cache.save)(fresh)
+            await database_sync_to_async(cache.note)(model, tokens, "")
+            self._vectors |= fresh
+            if (
+                await database_sync_to_async(cache.enabled_model)() != model
+            ):  # it was switched off, or changed, meanwhile
+                return
+
+    async def _write(self, model: EmbeddingModel) -> None:
+        """Write what searches left behind."""
+        unsaved, self._unsaved = self._unsaved, {}
+        tokens, failure, self._tokens, self._failure = self._tokens, self._failure, 0, ""
+        if unsaved:
+            await database_sync_to_async(cache.save)(unsaved)
+        if tokens or failure:
+            await database_sync_to_async(cache.note)(model, tokens, failure)
+
+    def _sent_tools(self) -> list[Tool]:
+        found: dict[str, Tool] = {}
+        for toolset in self.hub.configuration.catalog.toolsets.values():
+            if toolset.searching and toolset.workspace is None:
+                found |= toolset.tools
+        return [tool for tool in found.values() if tool.enabled and tool.is_for_models and tool.workspace is None]
+
+    def _digest(self, tool: Tool, model: EmbeddingModel) -> str:
+        found = self._digests.get(tool)
+        if found is None:
+            found = self._digests[tool] = _digest_of(model, _text(tool))
+        return found
+
+    # Searches ------------------------------------------------------------------------------------
+
+    async def closest(self, query: str, toolset: Toolset, offered: Mapping[str, Tool]) -> Sequence[str]:
+        """Return the tools closest to a question; none where the model is off, down or late."""
+        model = self._model
+        if model is None or not self._vectors or toolset.workspace is not None:
+            return ()
+        vector = await self._question(model, query[:_LONGEST_QUESTION])
+        if vector is None:
+            return ()
+        digests = {name: self._digests.get(tool) for name, tool in offered.items() if tool.workspace is None}
+        known = {name: self._vectors[each] for name, each in digests.items() if each in self._vectors}
+        return closest_vectors(vector, known)
+
+    async def _question(self, model: EmbeddingModel, query: str) -> Vector | None:
+        digest = _digest_of(model, f"?{' '.join(query.split())}")
+        found = self._questions.get(digest)
+        if found is not None or self._breaker.wait_seconds() > 0:
+            return found
+        until = time.monotonic() + model.timeout_seconds
+        try:
+            async with asyncio.timeout(model.timeout_seconds):
+                kept = await database_sync_to_async(cache.load)([digest])
+            found = kept.get(digest)
+            if found is None:
+                [found], tokens = await embed(model, [query], max(0.01, until - time.monotonic()))
+                self._unsaved[digest], self._tokens = found, self._tokens + tokens
+        except (EmbeddingFailed, TimeoutError) as error:
+            self._breaker.failed()
+            self._failure = str(error) or f"No answer within {model.timeout_seconds:g} s."
+            return None
+        except BaseException:
+            self._breaker.left()
+            raise
+        self._breaker.succeeded()
+        if len(self._questions) >= MOST_QUESTIONS:
+            self._questions.clear()
+        self._questions[digest] = found
+        return found
+
+
+async def closest(query: str, toolset: Toolset, offered: Mapping[str, Tool]) -> Sequence[str]:
+    """Return the opinion of this process's vectors."""
+    service = EmbeddingService.running
+    return () if service is None else await service.closest(query, toolset, offered)
+
+
+def _text(tool: Tool) -> str:
+    definition = tool.definition
+    properties = definition["inputSchema"].get("properties")
+    arguments = ", ".join(properties) if isinstance(properties, dict) else ""
+    words = [tool.name, definition.get("title", ""), str(definition.get("description", ""))[:_LONGEST_DESCRIPTION]]
+    return "\n".join(filter(None, [*words, arguments]))
+
+
+def _digest_of(model: EmbeddingModel, text: str) -> str:
+    return hashlib.sha256(f"{model.key}\n\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
