@@ -140,6 +140,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         *_SEEN,
         *_CATALOGUE,
         *_REVIEWING,
+        "sessions_app.view_settings",
         "invocations.cancel_mcptask",
         "invocations.change_errorgroup",
         "invocations.change_mcperrormapping",

@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, DoctorCheck, HubService, NoticeKind, RestResource, Verbs
+from mcphub.parts import ConsolePage, ConsoleSettings, DoctorCheck, HubService, NoticeKind, RestResource, Verbs
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -28,6 +28,7 @@ class AuditExportConfig(FeatureConfig):
             ),
             docs="audit/export",
         ),
+        ConsoleSettings("audit", "invocations_shippingtarget", _("Where the sealed audit log is streamed to.")),
         HubService("audit export", "mcphub.features.audit_export.hub:AuditExport"),
         NoticeKind(
             "shipping.behind",

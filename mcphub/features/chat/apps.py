@@ -3,6 +3,7 @@ from django.utils.translation import gettext_lazy as _
 from mcphub.parts import (
     ConsoleArea,
     ConsolePage,
+    ConsoleSettings,
     DoctorCheck,
     Endpoints,
     HubCommand,
@@ -107,6 +108,7 @@ class ChatConfig(FeatureConfig):
             ),
             docs="integrate/chat#which-tools",
         ),
+        ConsoleSettings("chat", "chat_chatprovider", _("Services whose models may be asked.")),
         PaletteAction(_("Chat usage"), "bar_chart", "admin:chat_usage", ("chat.view_query",), _("tokens")),
         DoctorCheck("prices", "mcphub.features.chat.doctor:check_prices"),
     )
