@@ -140,6 +140,13 @@ class ConsoleBanner:
 
 
 @dataclass(frozen=True, slots=True)
+class OverviewCard:
+    """A card at the top of the overview: a function of the request that returns its template and context, or None."""
+
+    card: str
+
+
+@dataclass(frozen=True, slots=True)
 class PaletteAction:
     """Something to do that has a page of its own; `words` are other names of it."""
 

@@ -27,9 +27,11 @@ from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
 from invocations.quotas import usage
 from mcphub.console import health, traffic
+from mcphub.parts import OverviewCard
 from sessions_app.history import deciding, guarding
 from sessions_app.kit import charts
 from sessions_app.kit.admin.base import mark
+from sessions_app.kit.features import declared, loaded
 from sessions_app.kit.shown import breakable, clipped, duration, span
 from sessions_app.models import McpSession
 from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
@@ -83,6 +85,7 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
     tiles += _waiting(request)
     if may("invocations.view_auditblock"):
         tiles.append(_sealed())
+    context["cards"] = [card for part in declared(OverviewCard) if (card := loaded(part.card)(request))]
     context["budgets"] = [quotas.shown(replace(use, label=names.get(use.subject, ""))) for use in budgets]
     context |= {"tiles": tiles, "steps": steps, "findings": findings, "now": timezone.now()}
     return context
