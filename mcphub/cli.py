@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from django.core.exceptions import ImproperlyConfigured
 
-from mcphub import feature_list, shell_completion
+from mcphub import feature_list, given, shell_completion
 from mcphub.commands.stop import Stop
 from mcphub.parts import HubCommand, Verbs
 from sessions_app.kit.features import Part
@@ -81,7 +81,7 @@ def _run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments[1:])
     run: Callable[[argparse.Namespace], int | None] = verbs.get(getattr(options, "verb", ""), module).run
     if hasattr(options, "data_dir"):
-        os.environ["MCPHUB_DATA_DIR"] = options.data_dir
+        given.set_by_flags({"MCPHUB_DATA_DIR": options.data_dir})
     if command in ("serve", "stdio", "completion"):
         return run(options) or 0
     from sessions_app.history.source import CLI, edits_via

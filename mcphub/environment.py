@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from mcphub.given import variable
+from mcphub.given import take_out, variable
 
 
 def text(name: str, default: str = "") -> str:
@@ -108,6 +108,17 @@ def _whole(name: str, result: float) -> int:
     return int(result)
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bound as it is in force, its default, and the variable that changes it; empty where none does."""
+
+    value: float
+    default: float
+    least: float
+    most: float
+    variable: str
+
+
 class Limits:
     """Bounds with a default, which one variable changes: `name=value, name=value`; the last value of a name counts.
 
@@ -117,9 +128,9 @@ class Limits:
     def __init__(self, variable: str) -> None:
         self.former: dict[str, str] = {}
         """Variables of 1.0.0 that are in use -> the words of the variable in their place."""
+        self.bounds: dict[str, Bound] = {}
         self._variable = variable
         self._given: dict[str, str] = {}
-        self._known: set[str] = set()
         for word in names(variable):
             name, _, value = word.partition("=")
             if not (name and value):
@@ -127,25 +138,32 @@ class Limits:
             self._given[name] = value
 
     def number(self, name: str, default: float, *, least: float, most: float) -> float:
-        return _number(*self._find(name), default, least=least, most=most)
+        label, given, variable = self._find(name)
+        value = _number(label, given, default, least=least, most=most)
+        self.bounds[name] = Bound(value, default, least, most, variable)
+        return value
 
     def whole(self, name: str, default: int, *, least: int, most: int) -> int:
-        label, value = self._find(name)
-        return _whole(label, _number(label, value, default, least=least, most=most))
+        return _whole(self._find(name)[0], self.number(name, default, least=least, most=most))
 
-    def _find(self, name: str) -> tuple[str, str]:
-        """Return the bound's name for messages, and its value; empty where nobody set it."""
-        self._known.add(name)
+    def line(self, **changes: object) -> str:
+        """Return the variable's value with changed bounds, besides those that it names already."""
+        given = dict(word.split("=", 1) for word in self.former.values()) | self._given
+        return ", ".join(f"{name}={value}" for name, value in (given | changes).items())
+
+    def _find(self, name: str) -> tuple[str, str, str]:
+        """Return the bound's name for messages, its value, and the variable that sets it; empty where nobody did."""
         former = f"MCPHUB_{name.upper()}"
         if name not in self._given and (value := text(former)):
             self.former[former] = f"{name}={value}"
-            return former, value
-        return f"{name} in {self._variable}", self._given.get(name, "")
+            return former, value, former
+        value = self._given.get(name, "")
+        return f"{name} in {self._variable}", value, self._variable if value else ""
 
     def refuse_unknown(self) -> None:
         """Raise ImproperlyConfigured where the variable names a bound that was never asked for."""
-        for name in self._given.keys() - self._known:
-            near = get_close_matches(name, self._known, 1)
+        for name in self._given.keys() - self.bounds.keys():
+            near = get_close_matches(name, self.bounds, 1)
             advice = f"Write {near[0]}, if that is meant." if near else "docs/operate/limits.md lists all."
             raise ImproperlyConfigured(f"{self._variable} names {name}, and there is no such limit. {advice}")
 
@@ -273,7 +291,7 @@ def signing(default: Path, seconds: float) -> Signing:
     """Read where the key is, and take its text out of the environment, so that no child inherits it."""
     names = ("MCPHUB_SIGNING_KEY", "MCPHUB_SIGNING_KEY_FILE", "MCPHUB_SIGNING_COMMAND")
     given, file, command = (text(name) for name in names)
-    os.environ.pop("MCPHUB_SIGNING_KEY", None)
+    take_out("MCPHUB_SIGNING_KEY")
     if sum(map(bool, (given, file, command))) > 1:
         raise ImproperlyConfigured(f"Set only one of {', '.join(names)}: the audit has one signing key.")
     if given:

@@ -87,6 +87,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "Operator": (
         *_SEEN,
         *_CATALOGUE,
+        "sessions_app.view_settings",
         "invocations.cancel_mcptask",
         "invocations.change_mcperrormapping",
         "invocations.add_mcperrormapping",

@@ -125,10 +125,27 @@ class ConsolePage:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """A line of the settings page about rows: `page` is the `<app>_<model>` of their list. Enabled ones are counted."""
+
+    section: str
+    """A name of `mcphub.console.configuration.variables.SECTIONS`."""
+    page: str
+    about: _StrOrPromise
+
+
+@dataclass(frozen=True, slots=True)
 class ConsoleBanner:
     """What every page of the console says: a function of the request that yields `mcphub.console.banners.Banner`s."""
 
     banners: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewCard:
+    """A card at the top of the overview: a function of the request that returns its template and context, or None."""
+
+    card: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ urlpatterns = [
     path("admin/", include("mcphub.console.usage")),
     path("admin/", include("mcphub.console.palette")),
     path("admin/", include("mcphub.console.workspaces")),
+    path("admin/", include("mcphub.console.configuration.pages")),
     path("admin/", admin.site.urls),
     *(
         path(f"v0.1/servers{end}{slash}", view.as_view())

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 
 from mcphub import environment as env
+from mcphub import given
 from mcphub.commands.stop import Stop, data_private_or_stop, settings_or_stop
 
 
@@ -83,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
             return reloading.serve(env.modules("MCPHUB_APPS"))
     except ImproperlyConfigured as error:
         raise Stop(f"mcphub serve: {error}", status=2) from error
-    os.environ["MCPHUB_PUBLIC_URL"] = env.text("MCPHUB_PUBLIC_URL", listen.default_public_url)
+    given.set_default("MCPHUB_PUBLIC_URL", listen.default_public_url)
     settings_or_stop()
     data_private_or_stop()
     _refuse_unsafe(listen.host, is_loopback=listen.is_loopback)
@@ -118,7 +119,10 @@ def _into_environment(options: argparse.Namespace) -> None:
         "MCPHUB_CALL_TIMEOUT_SECONDS": _seconds(options.request_timeout_ms),
         "MCPHUB_PACKS": ",".join(options.pack) if options.pack else None,
     }
-    os.environ.update({name: str(value) for name, value in values.items() if value is not None})
+    given.set_by_flags(
+        {name: str(value) for name, value in values.items() if value is not None},
+        (name for name, value in bounds.items() if value is not None),
+    )
 
 
 def _refuse_unsafe(host: str, *, is_loopback: bool) -> None:

@@ -39,6 +39,8 @@ CHAPTERS: dict[str, str] = {
     "invocations_audittombstone": "audit/audit#how-long-it-is-kept",
     "invocations_audithold": "audit/audit#how-long-it-is-kept",
     "invocations_auditpolicy": "audit/audit#how-long-it-is-kept",
+    "hub-settings": "operate/console#settings-and-diagnostics",
+    "hub-diagnostics": "operate/console#settings-and-diagnostics",
     "sessions_app_serverprocess": "operate/deployment#starting-and-stopping",
     "api-root": "integrate/rest",
 }

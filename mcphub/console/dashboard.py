@@ -25,7 +25,7 @@ from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
 from mcphub.console import health, traffic
-from mcphub.parts import OverviewPanel, PanelRows
+from mcphub.parts import OverviewCard, OverviewPanel, PanelRows
 from sessions_app.history import deciding, guarding
 from sessions_app.keys.naming import names_of
 from sessions_app.kit import charts
@@ -84,6 +84,7 @@ def show(request: HttpRequest, context: dict[str, object]) -> dict[str, object]:
     if may("invocations.view_auditblock"):
         tiles.append(_sealed())
     context["panels"] = [{"template": template, **rows.shown(names)} for template, rows in panels.items()]
+    context["cards"] = [card for part in declared(OverviewCard) if (card := loaded(part.card)(request))]
     context |= {"tiles": tiles, "steps": steps, "findings": findings, "now": timezone.now()}
     return context
 

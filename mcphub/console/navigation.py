@@ -291,6 +291,20 @@ _CORE: tuple[Area, ...] = (
         "settings",
         (
             Tab(
+                _("Settings"),
+                "tune",
+                "hub-settings",
+                words=_("configuration environment variables env limits version upgrade smtp proxy disk features"),
+                permissions=("sessions_app.view_settings",),
+            ),
+            Tab(
+                _("Diagnostics"),
+                "stethoscope",
+                "hub-diagnostics",
+                words=_("doctor check problems health troubleshooting"),
+                permissions=("sessions_app.view_settings",),
+            ),
+            Tab(
                 _("Server processes"),
                 "memory",
                 "sessions_app_serverprocess",

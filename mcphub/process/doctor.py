@@ -9,6 +9,7 @@ import logging
 import shutil
 import socket
 import stat
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -320,12 +321,13 @@ def _tools() -> Iterator[Finding]:
     from tools_catalog.secrets import SecretError
 
     python.discover(bundle.shipped_packs())
-    log = logging.getLogger("tools_catalog.catalog.snapshot")
-    was, log.disabled = log.disabled, True  # what it would say is said below, in one line a tool
+    log, own = logging.getLogger("tools_catalog.catalog.snapshot"), threading.get_ident()
+    is_of_others = lambda record: record.thread != own  # noqa: E731 - it is removed again, by identity
+    log.addFilter(is_of_others)  # its lines are the findings below; a serving process logs on other threads
     try:
         served = Catalog.load().tools
     finally:
-        log.disabled = was
+        log.removeFilter(is_of_others)
     secrets = {secret.name: secret for secret in Secret.objects.all()}
     needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for tool in McpToolDefinition.objects.filter(enabled=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -32,13 +33,14 @@ class Membership:
             host=self._host,
             pid=os.getpid(),
             boot_mark=interrupted.boot_mark(os.getpid()),
+            memory_bytes=_memory(),
             address=address,
             peer_address=peer_address,
         )
 
     def beat(self) -> None:
         """Record a sign of life."""
-        ServerProcess.objects.filter(pk=self._process_id).update(last_seen_at=timezone.now())
+        ServerProcess.objects.filter(pk=self._process_id).update(last_seen_at=timezone.now(), memory_bytes=_memory())
 
     def look_for_others(self, address: str, peer_address: str) -> None:
         others = living().exclude(pk=self._process_id)
@@ -77,3 +79,11 @@ def living() -> QuerySet[ServerProcess]:
     is_awake = Q(status=ServerProcess.Status.ERROR, last_seen_at__gt=F("stopped_at"))
     ended = (ServerProcess.Status.STOPPED, ServerProcess.Status.ERROR)
     return ServerProcess.objects.filter(~Q(status__in=ended) | is_awake)
+
+
+def _memory() -> int | None:
+    """Return the bytes of memory that this process holds; None where the system has no /proc."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

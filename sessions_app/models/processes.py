@@ -39,6 +39,8 @@ class ServerProcess(models.Model):
     """Where it takes calls that they pass on; empty where it takes none."""
     peer_address = models.CharField(_("address for other machines"), max_length=300, blank=True)
     """Where processes of other machines pass calls on to it; empty where they cannot."""
+    memory_bytes = models.PositiveBigIntegerField(_("memory in use, bytes"), null=True, blank=True)
+    """As of its last sign of life. Linux; null elsewhere, and for workers of 1.0.0."""
     started_at = models.DateTimeField(_("started"), default=timezone.now)
     last_seen_at = models.DateTimeField(_("last seen"), default=timezone.now)
     stopped_at = models.DateTimeField(_("stopped"), null=True, blank=True)
@@ -47,6 +49,7 @@ class ServerProcess(models.Model):
         verbose_name = _("server process")
         verbose_name_plural = _("server processes")
         ordering = ["-started_at"]
+        permissions = [("view_settings", "Can view the settings and diagnostics of the hub")]
         constraints = [
             models.CheckConstraint(
                 condition=Q(status__in=["starting", "running", "stopping", "stopped", "error"]),

@@ -34,7 +34,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def command(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "mcphub.cli", "demo", *words]
+    return mcphub(tmp_path, "demo", *words)
+
+
+def mcphub(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "mcphub.cli", *words]
     return subprocess.run(
         line, env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS
     )
@@ -71,20 +75,44 @@ def test_a_demo_is_filled_once_and_taken_away_again(tmp_path: Path) -> None:
         assert len(rows) > 50
         assert {"add", "echo", "current_time"} <= {row["tool_name"] for row in rows}
         assert len({row["status"] for row in rows}) > 1, "some failed"
-        asked = [row for row in rows if row["transport"] == "chat"]
-        assert {(row["tool_name"], row["status"]) for row in asked} == {("add", "ok"), ("current_time", "ok")}
+        asked = {(row["tool_name"], row["status"]) for row in rows if row["transport"] == "chat"}
+        assert asked == {
+            ("add", "ok"),
+            ("current_time", "ok"),
+            ("billing.get_invoice", "ok"),
+            ("billing.list_orders", "error"),
+        }
         answers = _answers(tmp_path / "var/demo")
-        assert len(answers) == 2
+        assert len(answers) == 5
         assert all("no model was asked" in answer for answer in answers), "recorded answers are marked"
+        _is_worth_showing(tmp_path / "var/demo")
+        verified = mcphub(tmp_path, "audit", "verify", "--data-dir", str(tmp_path / "var/demo"))
+        assert verified.returncode == 0, verified.stdout + verified.stderr
         refused = command(tmp_path, "--remove")
         assert refused.returncode == 1
         assert "stop it first" in refused.stderr
     with demo(tmp_path, free_port()) as said:
-        assert "The demo is as it was left." in said
+        assert any(line.startswith("The demo is as it was left.") for line in said)
     assert command(tmp_path, "--remove").returncode == 0
     assert not (tmp_path / "var/demo").exists()
     assert not (tmp_path / "other").exists()
     assert "There is no demo" in command(tmp_path, "--remove").stderr
+
+
+def _is_worth_showing(folder: Path) -> None:
+    """What the tour of the demo leads to is there."""
+    with contextlib.closing(sqlite3.connect(folder / "hub.sqlite3")) as database:
+
+        def count(statement: str) -> int:
+            [(found,)] = database.execute(statement)
+            return int(found)
+
+        assert count("SELECT count(*) FROM invocations_mcpapproval WHERE status = 'pending'") == 2
+        offered = "SELECT group_concat(state) FROM (SELECT state FROM tools_catalog_mcpupstreamtool ORDER BY state)"
+        assert database.execute(offered).fetchone() == ("approved,changed,new",)
+        assert count("SELECT count(DISTINCT date(received_at)) FROM invocations_mcptoolinvocation") >= 30
+        denied = "SELECT count(*) FROM invocations_mcptoolinvocation WHERE error_code = 'policy_denied'"
+        assert count(denied) == 1
 
 
 def _answers(folder: Path) -> list[str]:

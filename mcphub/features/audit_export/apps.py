@@ -1,7 +1,16 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.parts import EventSubject
-from mcphub.parts import ConsolePage, DoctorCheck, HubService, NoticeKind, RestResource, RolePermissions, Verbs
+from mcphub.parts import (
+    ConsolePage,
+    ConsoleSettings,
+    DoctorCheck,
+    HubService,
+    NoticeKind,
+    RestResource,
+    RolePermissions,
+    Verbs,
+)
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -29,6 +38,7 @@ class AuditExportConfig(FeatureConfig):
             ),
             docs="audit/export",
         ),
+        ConsoleSettings("audit", "invocations_shippingtarget", _("Where the sealed audit log is streamed to.")),
         HubService("audit export", "mcphub.features.audit_export.hub:AuditExport"),
         NoticeKind(
             "shipping.behind",

@@ -5,6 +5,7 @@ from mcphub.features.quotas.apps import CountedModels
 from mcphub.parts import (
     ConsoleArea,
     ConsolePage,
+    ConsoleSettings,
     DoctorCheck,
     Endpoints,
     HubCommand,
@@ -114,6 +115,7 @@ class ChatConfig(FeatureConfig):
             ),
             docs="integrate/chat#which-tools",
         ),
+        ConsoleSettings("chat", "chat_chatprovider", _("Services whose models may be asked.")),
         PaletteAction(_("Chat usage"), "bar_chart", "admin:chat_usage", ("chat.view_query",), _("tokens")),
         DoctorCheck("prices", "mcphub.features.chat.doctor:check_prices"),
         RolePermissions(

@@ -1,13 +1,13 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import HubCommand
+from mcphub.parts import HubCommand, OverviewCard
 from sessions_app.kit.features import FeatureConfig
 
 
 class DemoConfig(FeatureConfig):
     name = "mcphub.features.demo"
     label = "demo"
-    requires = ("chat",)
+    requires = ("chat", "alerts")
     verbose_name = _("Demo")
     parts = (
         HubCommand(
@@ -15,4 +15,5 @@ class DemoConfig(FeatureConfig):
             "start a hub of its own with tools, clients and calls to look at, or remove it",
             "mcphub.features.demo.command",
         ),
+        OverviewCard("mcphub.features.demo.tour:card"),
     )

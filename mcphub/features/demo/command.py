@@ -1,4 +1,4 @@
-"""`mcphub demo`: a hub of its own, on a folder of its own, with clients that have made calls; `--remove` takes it away.
+"""`mcphub demo`: a hub of its own, on a folder of its own, with a company's calls; `--remove` takes it away.
 
 Records are never deleted, so nothing of a demo goes into the data of another hub.
 """
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO
 
 from mcphub.commands.stop import Stop
-from mcphub.features.demo.model import DemoModel
+from mcphub.features.demo.serving import MARK_FILE, DemoServer
 
 _FOLDER = "var/demo"
-_MARK = "demo"
-"""A file in the folder: the command has made it, and may remove it."""
+_LIMITS = "approval_hold_seconds=0, approval_seconds=2592000, chat_burst=1000"
+"""Nobody sits at the other end of a call that waits, and it waits as long as the demo is looked at."""
 _KEPT = (
     "MCPHUB_ALLOW_NOT_DURABLE",
     "MCPHUB_EGRESS_PROXY",
@@ -36,6 +36,9 @@ _KEPT = (
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_port, default=8000, help="port to listen on, on 127.0.0.1 (8000)")
     parser.add_argument("--remove", action="store_true", help="remove the folder of the demo with all that is in it")
+    parser.add_argument(
+        "--reset", action="store_true", help="remove what is in the folder first, and make the demo anew"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,19 +46,21 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(getattr(options, "data_dir", _FOLDER)).absolute()
     if options.remove:
         return _remove(folder)
+    if options.reset:
+        _remove(folder)
     _make(folder)
     with _held(folder):
         return _serve(folder, options.port)
 
 
 def _make(folder: Path) -> None:
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK_FILE).is_file():
         raise Stop(
             f"mcphub demo: {folder} holds something else than a demo; name an empty folder with --data-dir.", status=2
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / _MARK).touch()
+        (folder / MARK_FILE).touch()
     except OSError as error:
         raise Stop(f"mcphub demo: {folder} cannot be made: {error.strerror}; name another with --data-dir.") from error
 
@@ -64,7 +69,7 @@ def _remove(folder: Path) -> int:
     if not folder.is_dir():
         print(f"There is no demo in {folder}.", file=sys.stderr)
         return 0
-    if not (folder / _MARK).is_file():
+    if not (folder / MARK_FILE).is_file():
         raise Stop(f"mcphub demo: {folder} was not made by this command, and stays; remove it yourself.", status=2)
     with _held(folder):
         shutil.rmtree(folder)
@@ -75,7 +80,7 @@ def _remove(folder: Path) -> int:
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
     """Hold the folder: one demo runs in it, or it is removed."""
-    with (folder / _MARK).open("a") as mark:
+    with (folder / MARK_FILE).open("a") as mark:
         try:
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -87,22 +92,42 @@ def _serve(folder: Path, port: int) -> int:
     """Start the hub, fill it when it serves, and end when it ends."""
     for name in [name for name in os.environ if name.startswith("MCPHUB_") and name not in _KEPT]:
         del os.environ[name]
-    os.environ |= {"MCPHUB_DATA_DIR": str(folder), "MCPHUB_PUBLIC_URL": f"http://127.0.0.1:{port}"}
-    words = [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(port)]
-    with contextlib.ExitStack() as until_filled:
-        model = until_filled.enter_context(DemoModel())
-        os.environ["MCPHUB_EGRESS_ALLOW"] = model.address
+    with _server(folder) as server:
+        os.environ |= {
+            "MCPHUB_DATA_DIR": str(folder),
+            "MCPHUB_PUBLIC_URL": f"http://127.0.0.1:{port}",
+            "MCPHUB_EGRESS_ALLOW": server.address,
+            "MCPHUB_LIMITS": _LIMITS,
+        }
+        words = [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(port)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as hub:  # noqa: S603
             assert hub.stdout is not None
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: hub.terminate())
             ready = _relayed(hub.stdout)
             if ready:
-                _fill(hub, folder, port, model)
-                until_filled.close()
+                _fill(hub, folder, port, server)
                 print(ready, end="", flush=True)
                 sys.stdout.writelines(hub.stdout)
             return hub.wait()
+
+
+@contextlib.contextmanager
+def _server(folder: Path) -> Iterator[DemoServer]:
+    """Serve what the hub calls, at the port that the rows of an earlier start name."""
+    mark = folder / MARK_FILE
+    try:
+        server = DemoServer(int(mark.read_text() or "0")).__enter__()
+    except OSError as error:
+        raise Stop(
+            f"mcphub demo: another program has the port {mark.read_text()} of the demo's API. Stop it, or begin anew "
+            "with --reset."
+        ) from error
+    try:
+        mark.write_text(str(server.port))
+        yield server
+    finally:
+        server.__exit__(None, None, None)
 
 
 def _relayed(lines: IO[str]) -> str:
@@ -114,11 +139,11 @@ def _relayed(lines: IO[str]) -> str:
     return ""
 
 
-def _fill(hub: subprocess.Popen[str], folder: Path, port: int, model: DemoModel) -> None:
+def _fill(hub: subprocess.Popen[str], folder: Path, port: int, server: DemoServer) -> None:
     from mcphub.features.demo.filling import DemoFailed, fill
 
     try:
-        told = fill(f"http://127.0.0.1:{port}", model.url)
+        told = fill(f"http://127.0.0.1:{port}", server)
     except DemoFailed as error:
         hub.terminate()
         hub.wait()

@@ -1,5 +1,5 @@
-"""The content of a demo: keys, a toolset, clients that make real calls, good and bad, and a conversation with
-recorded answers (`demo_model`). The hub records all of it as ever.
+"""The content of a demo: a company, thirty days of its calls, clients that make real calls now, and conversations with
+recorded answers. The hub seals and shows all of it as ever.
 """
 
 from __future__ import annotations
@@ -8,93 +8,69 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 
 from mcphub.commands.stop import start_django
-from mcphub.features.demo.model import CONVERSATION, MARK, NAME
+from mcphub.features.demo.serving import CONVERSATIONS, MARK, NAME, DemoServer
 
-_REVISION = "2025-06-18"
+if TYPE_CHECKING:
+    from mcphub.features.demo.history import DemoCaller
+
 _SECONDS = 30.0
-_TOOLSET = "everyday"
-_IN_TOOLSET = ("add", "current_time")
-_ASKING = "Box office, chat"
+_REFUNDS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("Service desk assistant", {"order": "A-1041", "amount": 240.0}),
+    ("Mia's Claude Desktop", {"order": "A-2207", "amount": 180.0}),
+    ("Service desk assistant", {"order": "A-3310", "amount": 45.0}),
+    ("Ben's Claude Code", {"order": "A-1187", "amount": 5200.0}),
+)
+"""Two wait for an approval, one is made, one is denied."""
+_ROUNDS = {"Nightly report": 7, "Mia's Claude Desktop": 2, "Jon's VS Code": 3}
+"""Rounds of real calls, by holder."""
 
 
 class DemoFailed(Exception):
     """The demo was not filled; the message is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Client:
-    """One program with a key of its own, and how many rounds of calls it makes."""
-
-    holder: str
-    program: str
-    version: str
-    rounds: int
-    path: str = "/mcp"
-    revision: str = _REVISION
-
-
-_CLIENTS = (
-    _Client("Mia's Claude Desktop", "claude-ai", "0.14.2", 4),
-    _Client("Jon's VS Code", "Visual Studio Code", "1.106.1", 5, revision="2025-11-25"),
-    _Client("Reading group, Cursor", "cursor-vscode", "1.0.0", 3, path=f"/mcp/s/{_TOOLSET}"),
-    _Client("Nightly report", "report.py", "3.2", 6, revision="2025-03-26"),
-)
-
-
-def fill(url: str, model_url: str) -> list[str]:
-    """Fill a hub that serves at `url` and has this process's settings; once only. Return the summary to print.
-
-    At `model_url` recorded answers are served, for as long as this takes.
-    """
+def fill(url: str, server: DemoServer) -> list[str]:
+    """Fill a hub that serves at `url` and has this process's settings; once only. Return the summary to print."""
     start_django()
+    from django.db import transaction
+    from django.utils import timezone
+
+    from mcphub.features.demo import company, history, recording
     from tools_catalog.models import McpToolset
 
-    if McpToolset.objects.filter(slug=_TOOLSET).exists():
-        return ["The demo is as it was left."]
-    keys = _rows()
+    if McpToolset.objects.filter(slug=company.TOOLSET).exists():
+        return ["The demo is as it was left. `mcphub demo --reset` makes it anew."]
+    now = timezone.now()
+    with transaction.atomic():
+        made = company.found(server.url)
+        past = recording.write(history.calls(now - timedelta(minutes=2)), made.keys, now)
     calls = 0
     lots = random.Random(7)  # noqa: S311 - the same demo each time
     with httpx2.Client(base_url=url, timeout=_SECONDS) as http:
-        for client in _CLIENTS:
-            try:
-                calls += _Session(http, client, keys[client.holder]).play(lots)
-            except httpx2.HTTPError as error:
-                raise DemoFailed(f"the hub did not answer a client of the demo: {type(error).__name__}.") from error
-        _converse(http, keys[_ASKING], model_url)
+        try:
+            for caller in history.CALLERS:
+                refunds = [arguments for holder, arguments in _REFUNDS if holder == caller.holder]
+                path = f"/mcp/s/{company.TOOLSET}" if caller.holder == "Nightly report" else "/mcp"
+                calls += _Session(http, caller, made.texts[caller.holder], path).play(lots, refunds)
+        except httpx2.HTTPError as error:
+            raise DemoFailed(f"the hub did not answer a client of the demo: {type(error).__name__}.") from error
+        _converse(http, made.texts[company.ASKING], f"{server.url}/v1")
     return [
-        f"The demo            {len(_CLIENTS)} clients have made {calls} calls, good and bad: see Invocations",
-        f"A toolset           {url}/mcp/s/{_TOOLSET}",
-        f"A conversation      {len(CONVERSATION)} questions with recorded answers, of no model: see Conversations",
+        f"The demo            {past} calls of {history.DAYS} days are invented, {calls} were made just now: see Calls",
+        f"A toolset           {url}/mcp/s/{company.TOOLSET}",
+        f"Conversations       {len(CONVERSATIONS)}, with recorded answers, of no model: see Conversations",
+        "A tour              six stops, on the overview of the console",
     ]
 
 
-def _rows() -> dict[str, str]:
-    """Make the keys and the toolset; give the keys by holder."""
-    from django.db import transaction
-
-    from sessions_app.models import ApiKey
-    from tools_catalog.models import McpToolDefinition, McpToolset
-
-    with transaction.atomic():
-        scopes = ["tools:list", "tools:call"]
-        keys = {client.holder: ApiKey.issue(client.holder, scopes=scopes)[1] for client in _CLIENTS}
-        keys[_ASKING] = ApiKey.issue(_ASKING, scopes=[*scopes, "chat"])[1]
-        toolset = McpToolset(
-            slug=_TOOLSET, title="Everyday tools", description="Sums and the time: what a meeting needs."
-        )
-        toolset.full_clean()
-        toolset.save()
-        toolset.tools.set(McpToolDefinition.objects.filter(name__in=_IN_TOOLSET))
-    return keys
-
-
 def _converse(http: httpx2.Client, key: str, model_url: str) -> None:
-    """Ask the questions of the conversation. Afterwards nothing answers at `model_url`, so the provider is off."""
+    """Ask the questions of the conversations."""
     from mcphub.features.chat.models import ChatModel, ChatProvider
 
     provider = ChatProvider(slug="demo", base_url=model_url)
@@ -104,12 +80,11 @@ def _converse(http: httpx2.Client, key: str, model_url: str) -> None:
     model.full_clean()
     model.save()
     headers = {"Authorization": f"Bearer {key}", "User-Agent": "box-office.py/1.4"}
-    session = _answered(http, "/api/session", {"context": {"demo": MARK}}, headers)["id"]
-    for turn in CONVERSATION:
-        asked = {"content": turn.question, "session_id": session, "tools": [turn.tool], "metadata": {"demo": MARK}}
-        _answered(http, "/api/query", asked, headers)
-    provider.enabled = False
-    provider.save()
+    for turns in CONVERSATIONS:
+        session = _answered(http, "/api/session", {"context": {"demo": MARK}}, headers)["id"]
+        for turn in turns:
+            asked = {"content": turn.question, "session_id": session, "tools": [turn.tool], "metadata": {"demo": MARK}}
+            _answered(http, "/api/query", asked, headers)
 
 
 def _answered(http: httpx2.Client, path: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
@@ -131,23 +106,27 @@ def _answered(http: httpx2.Client, path: str, body: dict[str, Any], headers: dic
 @dataclass(slots=True)
 class _Session:
     http: httpx2.Client
-    client: _Client
+    client: DemoCaller
     key: str
+    path: str
     _id: str = ""
     _number: int = field(default=0)
 
-    def play(self, lots: random.Random) -> int:
-        """Open a session, list, call; give how many calls were made. Every second client closes its session."""
+    def play(self, lots: random.Random, refunds: list[dict[str, Any]]) -> int:
+        """Open a session, list, call; return how many calls were made. A session at a toolset is closed again."""
         self._open()
         self._ask("tools/list", {})
-        calls = [call for _ in range(self.client.rounds) for call in _round(lots)]
-        if self.client.path != "/mcp":  # a toolset has but some of the tools
-            calls = [call for call in calls if call[0] in _IN_TOOLSET]
-        for name, arguments in calls:
+        made = [call for _ in range(_ROUNDS.get(self.client.holder, 0)) for call in _round(lots)]
+        if self.path != "/mcp":  # a toolset has but some of the tools
+            made = [call for call in made if call[0] in ("add", "current_time")]
+        made += [("billing.refund_order", arguments) for arguments in refunds]
+        if "billing.list_orders" in self.client.tools and self.path == "/mcp":
+            made.append(("billing.list_orders", {"customer": "2207"}))
+        for name, arguments in made:
             self._ask("tools/call", {"name": name, "arguments": arguments})
-        if self.client.rounds % 2:
-            self.http.delete(self.client.path, headers=self._headers())
-        return len(calls)
+        if self.path != "/mcp":
+            self.http.delete(self.path, headers=self._headers())
+        return len(made)
 
     def _open(self) -> None:
         """Initialize, repeatedly until the hub has the new key and address."""
@@ -162,13 +141,13 @@ class _Session:
             answer = self._ask("initialize", params)
         self._id = answer.headers.get("mcp-session-id", "")
         self.http.post(
-            self.client.path, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=self._headers()
+            self.path, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=self._headers()
         )
 
     def _ask(self, method: str, params: dict[str, Any]) -> httpx2.Response:
         self._number += 1
         body = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
-        return self.http.post(self.client.path, json=body, headers=self._headers())
+        return self.http.post(self.path, json=body, headers=self._headers())
 
     def _headers(self) -> dict[str, str]:
         headers = {

@@ -1,7 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.parts import EventSubject
-from mcphub.parts import ConsolePage, HubCommand, PageRoutes, PaletteAction, RolePermissions
+from mcphub.parts import ConsolePage, ConsoleSettings, HubCommand, PageRoutes, PaletteAction, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -56,6 +56,7 @@ class LoginConfig(FeatureConfig):
             about=_("Authenticator apps and passkeys that people add for their own login are listed here."),
             docs="secure/access#a-second-factor",
         ),
+        ConsoleSettings("signin", "login_loginprovider", _("Identity providers (SSO) by which people log in.")),
         PaletteAction(
             _("Invite someone"), "mail", "admin:login_invitation_add", ("login.add_invitation",), _("new person user")
         ),

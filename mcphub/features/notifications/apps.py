@@ -3,6 +3,7 @@ from django.utils.translation import gettext_lazy as _
 from invocations.parts import EventSubject
 from mcphub.parts import (
     ConsolePage,
+    ConsoleSettings,
     HubCommand,
     HubService,
     PageRoutes,
@@ -51,7 +52,7 @@ class NotificationsConfig(FeatureConfig):
             _("My notifications"),
             "mark_email_unread",
             "telling_subscription",
-            place=5,
+            place=22,
             words=_("alert alerts slack teams webhook email mail channel"),
             about=_(
                 "A subscription sends you the notifications that you choose, for example by email or to a webhook."
@@ -63,11 +64,12 @@ class NotificationsConfig(FeatureConfig):
             _("Deliveries"),
             "outgoing_mail",
             "telling_delivery",
-            place=6,
+            place=24,
             words=_("alert webhook email sent"),
             about=_("Each notification that a subscription sends is recorded here with its outcome."),
             docs="operate/notifications#outside",
         ),
+        ConsoleSettings("mail", "telling_subscription", _("Where notifications go: e-mail, webhooks, chat channels.")),
         HubService("notifications", "mcphub.features.notifications.hub:Notifications"),
         PeriodicSweep("mcphub.features.notifications.noticing:purge"),
         RowMetrics("mcphub.features.notifications.metrics:deliveries"),
