@@ -15,6 +15,7 @@ if not settings.MCPHUB_EMBEDDED:  # a host has an admin of its own
         proof,
         quotas,
         redaction,
+        row_calls,
         tasks,
         usage,
     )
@@ -31,6 +32,7 @@ if not settings.MCPHUB_EMBEDDED:  # a host has an admin of its own
         "proof",
         "quotas",
         "redaction",
+        "row_calls",
         "tasks",
         "usage",
     ]

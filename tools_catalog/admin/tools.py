@@ -12,7 +12,7 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 from django.shortcuts import redirect
 from django.urls import NoReverseMatch, URLPattern, path, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -33,10 +33,11 @@ from tools_catalog.admin.tool_list import ToolList
 from tools_catalog.admin.versions import VersionPages
 from tools_catalog.filters import TOOL_FILTERS
 from tools_catalog.kinds.registry import KINDS
-from tools_catalog.models import McpToolDefinition, Secret, reach
+from tools_catalog.models import McpToolDefinition, McpToolset, Secret, reach
 
 if TYPE_CHECKING:
     from django.http import HttpResponse
+    from django.utils.safestring import SafeString
 
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
@@ -66,6 +67,7 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
     parts = (SearchLine(),)
     autocomplete_fields = ["groups"]
     actions = ["enable_selected", "disable_selected", *BulkActions.bulk_actions]
+    page_facts = ("title", "description", "state", "effects", "source", "version", "approval", "shown_toolsets")
     actions_detail = ["try_it", "show_calls", "show_versions"]
     actions_list = ["as_a_file"]
     change_form_before_template = "admin/hub/tool_note.html"
@@ -80,6 +82,16 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
         (_("More"), {"classes": ["collapse"], "fields": ["meta", "requirements", "version", _REGISTERED, _CHANGED]}),
         (_("This change"), {"fields": ["change_reason"]}),
     ]
+
+    @admin.display(description=_("toolsets"))
+    def shown_toolsets(self, tool: McpToolDefinition) -> SafeString:
+        found = [each for each in McpToolset.objects.filter(enabled=True) if tool.name in each.names()]
+        page = "admin:tools_catalog_mcptoolset_change"
+        return format_html_join(
+            ", ",
+            '<a class="hub-link hub-mono" href="{}">{}</a>',
+            ((reverse(page, args=[each.pk]), each.slug) for each in found),
+        )
 
     def get_form(
         self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any
