@@ -116,6 +116,7 @@ function mount(holder) {
       holder.addEventListener("hub-json-set", (event) => editor.set({ text: event.detail }));
       textarea.hidden = true;
       document.fonts.ready.then(() => editor.refresh());
+      holder.closest("details")?.addEventListener("toggle", () => editor.refresh());
     })
     .catch(() => {
       textarea.hidden = false;
