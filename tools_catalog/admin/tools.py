@@ -45,6 +45,8 @@ _REGISTERED = moment("created_at", _("registered"))
 
 
 _RUN = _("How it runs")
+_MOST_TOOLSETS = 100
+"""Toolsets that are searched for a tool: each finds its tools by patterns."""
 
 
 def _chosen_kind(request: HttpRequest) -> ToolKind | None:
@@ -92,7 +94,7 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
 
     @admin.display(description=_("toolsets"))
     def shown_toolsets(self, tool: McpToolDefinition) -> SafeString:
-        found = [each for each in McpToolset.objects.filter(enabled=True) if tool.name in each.names()]
+        found = [each for each in McpToolset.objects.filter(enabled=True)[:_MOST_TOOLSETS] if tool.name in each.names()]
         page = "admin:tools_catalog_mcptoolset_change"
         return format_html_join(
             ", ",

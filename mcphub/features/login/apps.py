@@ -33,7 +33,7 @@ class LoginConfig(FeatureConfig):
             words=_("sso saml oidc identity provider okta google ldap"),
             about=_("A login provider lets people log in with their account at your identity provider (SSO)."),
             docs="secure/access#logging-in-with-an-account-elsewhere",
-            group=_("Sign-in"),
+            group=_("Login"),
         ),
         ConsolePage(
             "access",
@@ -44,7 +44,7 @@ class LoginConfig(FeatureConfig):
             words=_("sso linked accounts"),
             about=_("A person's first login by a login provider links their account there to the one here."),
             docs="secure/access#logging-in-with-an-account-elsewhere",
-            group=_("Sign-in"),
+            group=_("Login"),
         ),
         ConsolePage(
             "access",
@@ -55,7 +55,7 @@ class LoginConfig(FeatureConfig):
             words=_("mfa 2fa totp passkey authenticator otp"),
             about=_("Authenticator apps and passkeys that people add for their own login are listed here."),
             docs="secure/access#a-second-factor",
-            group=_("Sign-in"),
+            group=_("Login"),
         ),
         PaletteAction(
             _("Invite someone"), "mail", "admin:login_invitation_add", ("login.add_invitation",), _("new person user")

@@ -38,7 +38,7 @@ class SigninConfig(FeatureConfig):
                 "A trusted issuer is your own authorization server. The hub accepts the access tokens that it issues."
             ),
             docs="secure/access#tokens-of-your-own-authorization-server",
-            group=_("Sign-in"),
+            group=_("Login"),
         ),
         MyAccessPart("mcphub.features.signin.my_clients:PART", place=25),
         TokenSource("mcphub.features.signin.issuers.tokens:ForeignTokens"),
