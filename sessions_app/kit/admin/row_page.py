@@ -124,6 +124,9 @@ def _value(each: Any) -> str:
     if not isinstance(each.field, BoundField):  # a read-only one: the facts have what matters
         return ""
     bound = each.field
+    field: Any = bound.field
+    if field.disabled or bound.is_hidden or getattr(field.widget, "input_type", "") == "password":
+        return ""
     value = bound.value()
     if isinstance(value, bool):
         return str(bound.label) if value else ""
@@ -131,13 +134,13 @@ def _value(each: Any) -> str:
         value = list(value.all())
     if isinstance(value, datetime):
         value = f"{timezone.localtime(value):%Y-%m-%d %H:%M}"
-    choices = getattr(bound.field, "choices", None)
+    choices = getattr(field, "choices", None)
     if choices is None and isinstance(value, int | float):  # a number without its name means nothing
         return ""
     if value in (None, "", [], {}) or (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
         return ""
     if choices is not None and not hasattr(choices, "queryset"):
-        labels = {str(key): str(label) for key, label in bound.field.choices}
+        labels = {str(key): str(label) for key, label in field.choices}
         chosen = value if isinstance(value, list | tuple) else [value]
         return clipped(", ".join(labels.get(str(key), str(key)) for key in chosen), _MOST_CHARACTERS)
     if hasattr(choices, "queryset"):

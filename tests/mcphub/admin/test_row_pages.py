@@ -102,6 +102,16 @@ def test_the_form_of_a_row_stands_in_closed_parts_that_name_their_values(log_in:
     assert "find_book · Find a book" in html
 
 
+def test_the_heading_of_a_part_has_no_password(log_in: Any) -> None:
+    person = UserFactory(username="ada")
+    person.set_password("a long password")
+    person.save()
+    html = log_in("superuser").get(address(person)).content.decode()
+    heading = html.split('<span class="hub-subtle hub-part-values">')[1].split("</span>")[0]
+    assert "ada" in heading
+    assert person.password[:12] not in heading
+
+
 # A new tool -----------------------------------------------------------------------------------------------
 
 
