@@ -274,9 +274,16 @@ _CORE: tuple[Area, ...] = (
                 words=_("policy policies deny allow block cel"),
             ),
             Tab(_("Guardrails"), "shield", "tools_catalog_mcpguardrail", words=_("pii dlp injection mask filter")),
-            Tab(_("Quotas"), "data_usage", "invocations_mcpquota", "q", words=_("budget spend limit usage cost")),
             Tab(
                 _("Approval policies"), "rule", "invocations_mcptoolapproval", words=_("human in the loop confirmation")
+            ),
+            Tab(
+                _("Quotas"),
+                "data_usage",
+                "invocations_mcpquota",
+                "q",
+                words=_("budget spend limit usage cost"),
+                group=_("Limits"),
             ),
             Tab(
                 _("Rate limits"),
@@ -284,14 +291,23 @@ _CORE: tuple[Area, ...] = (
                 "sessions_app_ratelimitbucket",
                 "l",
                 words=_("throttle throttling 429 limits"),
+                group=_("Limits"),
             ),
             Tab(
                 _("Redaction"),
                 "visibility_off",
                 "invocations_mcpredactionrule",
                 words=_("pii mask privacy sensitive gdpr"),
+                group=_("Results"),
             ),
-            Tab(_("Error mappings"), "report", "invocations_mcperrormapping", "m", words=_("messages codes")),
+            Tab(
+                _("Error mappings"),
+                "report",
+                "invocations_mcperrormapping",
+                "m",
+                words=_("messages codes"),
+                group=_("Results"),
+            ),
         ),
     ),
     Area(
