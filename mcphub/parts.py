@@ -122,6 +122,8 @@ class ConsolePage:
     """Its chapter of the documentation: `secure/quotas`, or `secure/quotas#windows`."""
     permissions: tuple[str, ...] = ()
     """The permissions to open a page that is no list."""
+    group: _StrOrPromise = ""
+    """The menu among the tabs that has the page, where an area has many; its pages stand beside each other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ if not settings.MCPHUB_EMBEDDED:  # a host has an admin of its own
         policy,
         proof,
         redaction,
+        row_calls,
         tasks,
         usage,
     )
@@ -25,6 +26,7 @@ if not settings.MCPHUB_EMBEDDED:  # a host has an admin of its own
         "policy",
         "proof",
         "redaction",
+        "row_calls",
         "tasks",
         "usage",
     ]

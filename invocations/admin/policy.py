@@ -102,6 +102,7 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
     list_select_related = False  # no column follows a relation
     search_fields = ["name", "target", "condition", "words"]
     search_help_text = _("Name, condition or words")
+    page_facts = ("shown_effect", "shown_where", "shown_condition", "words", "state", "priority", "version")
     actions = ["enable_selected", "disable_selected"]
     actions_list = ["bench"]
     readonly_fields = ["version", "verdicts", _REGISTERED, _CHANGED]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import groupby
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -43,6 +44,8 @@ class Tab:
     """Its chapter, where it is not in `CHAPTERS`."""
     permissions: tuple[str, ...] = ()
     """The permissions to open a page that is no list."""
+    group: Words = ""
+    """The menu among the tabs that has it; empty for a tab of its own."""
 
     @property
     def chapter(self) -> str:
@@ -92,6 +95,7 @@ class ShownTab:
     is_here: bool = False
     words: Words = ""
     chapter: str = ""
+    group: Words = ""
 
     @property
     def help(self) -> ShownHelp | None:
@@ -100,6 +104,21 @@ class ShownTab:
             return None
         document, heading = found
         return ShownHelp(heading.title if heading else document.title, address_of(self.chapter))
+
+
+@dataclass(frozen=True)
+class ShownTabs:
+    """One tab, or a menu of several."""
+
+    tabs: list[ShownTab]
+
+    @property
+    def title(self) -> Words:
+        return self.tabs[0].group
+
+    @property
+    def tab(self) -> ShownTab | None:
+        return next((tab for tab in self.tabs if tab.is_here), None)
 
 
 @dataclass(frozen=True)
@@ -112,6 +131,12 @@ class ShownArea:
     @property
     def link(self) -> str:
         return self.tabs[0].link
+
+    @property
+    def groups(self) -> list[ShownTabs]:
+        """Return the tabs in order: those of one menu together, each other alone."""
+        found = groupby(self.tabs, lambda tab: str(tab.group) or tab.link)
+        return [ShownTabs(list(tabs)) for _name, tabs in found]
 
     @property
     def tab(self) -> ShownTab | None:
@@ -251,19 +276,36 @@ _CORE: tuple[Area, ...] = (
                 _("Approval policies"), "rule", "invocations_mcptoolapproval", words=_("human in the loop confirmation")
             ),
             Tab(
+                _("Quotas"),
+                "data_usage",
+                "invocations_mcpquota",
+                "q",
+                words=_("budget spend limit usage cost"),
+                group=_("Limits"),
+            ),
+            Tab(
                 _("Rate limits"),
                 "speed",
                 "sessions_app_ratelimitbucket",
                 "l",
                 words=_("throttle throttling 429 limits"),
+                group=_("Limits"),
             ),
             Tab(
                 _("Redaction"),
                 "visibility_off",
                 "invocations_mcpredactionrule",
                 words=_("pii mask privacy sensitive gdpr"),
+                group=_("Results"),
             ),
-            Tab(_("Error mappings"), "report", "invocations_mcperrormapping", "m", words=_("messages codes")),
+            Tab(
+                _("Error mappings"),
+                "report",
+                "invocations_mcperrormapping",
+                "m",
+                words=_("messages codes"),
+                group=_("Results"),
+            ),
         ),
     ),
     Area(
@@ -340,7 +382,9 @@ def _tabs(area: Area) -> tuple[Tab, ...]:
 
 
 def _tab(part: ConsolePage) -> Tab:
-    return Tab(part.title, part.icon, part.page, part.key, part.words, part.about, part.docs, part.permissions)
+    return Tab(
+        part.title, part.icon, part.page, part.key, part.words, part.about, part.docs, part.permissions, part.group
+    )
 
 
 def show(request: HttpRequest) -> list[dict[str, object]]:
@@ -392,7 +436,7 @@ def _seen(request: HttpRequest) -> list[ShownArea]:
             area.title,
             area.icon,
             [
-                ShownTab(tab.title, tab.icon, tab.link, tab.key, tab.link == here, tab.words, tab.chapter)
+                ShownTab(tab.title, tab.icon, tab.link, tab.key, tab.link == here, tab.words, tab.chapter, tab.group)
                 for tab in tabs
             ],
             any(tab.link == here for tab in tabs),

@@ -15,13 +15,11 @@ from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
-from invocations.models import McpToolInvocation
 from mcphub import ending
 from mcphub.ending import is_last_superuser
 from mcphub.features.signin import clients
@@ -31,7 +29,7 @@ from sessions_app.admin.people import PersonAdmin
 from sessions_app.keys.making import groups_beyond
 from sessions_app.kit.admin.base import detail_action, mark, moment, row_of
 from sessions_app.kit.admin.parts import column
-from sessions_app.kit.shown import cell, clipped, duration
+from sessions_app.kit.shown import cell, clipped
 from sessions_app.login import open_logins
 from sessions_app.models import ApiKey, McpSession
 
@@ -151,6 +149,7 @@ class PersonPage(PersonAdmin):
     )
     readonly_fields = ("state", "directory", _LOGGED_IN, _JOINED)
     filter_horizontal = ()
+    page_facts = ("full_name", "email", "state", "role", "tool_groups", _LOGGED_IN, _JOINED)
     actions_detail = ["end_all", "disable", "enable"]
     change_form_outer_after_template = "admin/hub/person.html"
 
@@ -288,11 +287,6 @@ class PersonPage(PersonAdmin):
             shown["person_sessions"] = [
                 (each, reverse("admin:sessions_app_mcpsession_change", args=[each.pk])) for each in sessions
             ]
-        if may("invocations.view_mcptoolinvocation"):
-            calls = McpToolInvocation.objects.filter(principal=principal).defer("arguments", "result", "error")
-            shown["person_calls"] = [_call(each) for each in calls.order_by("-id")[:_MOST]]
-            address = reverse("admin:invocations_mcptoolinvocation_changelist")
-            shown["person_all_calls"] = f"{address}?{urlencode({'principal': principal})}"
         return shown
 
 
@@ -308,14 +302,3 @@ def _clients(person: User) -> list[dict[str, object]]:
         }
         for consent in found
     ]
-
-
-def _call(row: McpToolInvocation) -> dict[str, object]:
-    return {
-        "at": row.started_at,
-        "tool": clipped(row.tool_name or row.method, 64),
-        "outcome": mark("good" if row.status == "ok" else "bad", row.get_status_display()),
-        "took": duration(row.duration_ms) if row.duration_ms is not None else "",
-        "by": clipped(row.caller_label, 80),
-        "address": reverse("admin:invocations_mcptoolinvocation_change", args=[row.pk]),
-    }

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django import template
+from django.forms import BoundField
+from django.utils.safestring import SafeString, mark_safe
+from unfold.templatetags.unfold_list import CHECKBOX_CLASSES, LINK_CLASSES, ROW_CLASSES
 
 from mcphub.console import navigation
+from sessions_app.kit.admin import row_page
 
 register = template.Library()
 
@@ -15,3 +20,38 @@ register = template.Library()
 def purpose(opts: Any) -> str:
     """Return what the rows of a model's list are for. `opts`: its `_meta`."""
     return str(navigation.purpose(f"{opts.app_label}_{opts.model_name}"))
+
+
+_BLANK = re.compile(r">\s{2,}<")
+_CLASSES = (
+    (" ".join(ROW_CLASSES), "hub-value"),
+    (" ".join(CHECKBOX_CLASSES), "action-checkbox hub-value"),
+    (f' class="{" ".join(LINK_CLASSES)}" ', ' class="hub-row"'),
+)
+
+
+@register.filter
+def slim(cell: SafeString) -> SafeString:
+    """Return a cell of a list with one class of ours, in place of 600 bytes of the theme's."""
+    words = str(cell)
+    for theirs, ours in _CLASSES:
+        words = words.replace(theirs, ours, 1)
+    return mark_safe(words)  # noqa: S308 - only classes changed
+
+
+@register.filter
+def values_in(fieldset: Any) -> str:
+    """Return the first values of a part of a form."""
+    return row_page.values_in(fieldset)
+
+
+@register.filter
+def is_editable(fieldset: Any) -> bool:
+    """Return whether a part of a form has a field that can be changed."""
+    return any(isinstance(each.field, BoundField) for line in fieldset for each in line)
+
+
+@register.filter
+def thin(html: SafeString) -> SafeString:
+    """Return HTML without the blank lines between tags, which are a tenth of a list's page."""
+    return mark_safe(_BLANK.sub(">\n<", html))  # noqa: S308 - only blanks are removed

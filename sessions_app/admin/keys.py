@@ -142,6 +142,7 @@ class ApiKeyAdmin(WorkspacePages, RecordedAdmin):
     search_fields = ["name", "prefix", "service", "owner__username"]
     search_help_text = _("Name, prefix, person or service account")
     autocomplete_fields = ["groups"]
+    page_facts = ("state", "shown_prefix", "shown_owner", "shown_scopes", "shown_accountable", _EXPIRES, _USED)
     actions = ["revoke_selected"]
     actions_detail = ["show_calls", "name_accountable", "rotate", "revoke"]
     readonly_fields = ["shown_prefix", "state", "created_by", "shown_accountable", _CREATED, _USED, _OVERLAP, _REVOKED]

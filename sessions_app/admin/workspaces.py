@@ -31,6 +31,7 @@ class McpWorkspaceAdmin(RecordedAdmin):
     list_display_links = ["shown_slug"]
     search_fields = ["slug", "title", "description"]
     search_help_text = _("Name, title or description")
+    page_facts = ("title", "description", "shown_address", "shown_members", "shown_auditors", "shown_operators")
     actions_detail = ["act_in_it"]
     readonly_fields = ["shown_address", _MADE, _CHANGED]
     fieldsets = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from django.contrib.admin.utils import quote, unquote
@@ -12,7 +13,8 @@ from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
-from django.utils.html import format_html
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
@@ -20,12 +22,15 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.history import reading, source
 from sessions_app.history.guarding import GuardedModel
-from sessions_app.history.models import AuditEvent
+from sessions_app.history.models import AuditEvent, WaitingChange
 from sessions_app.kit.admin.base import HubAdmin, mark
 from sessions_app.kit.admin.difference import difference
-from sessions_app.kit.shown import clipped, pretty, visible
+from sessions_app.kit.admin.row_page import PagePart, PageTable, PageWaiting, adds_to_page
+from sessions_app.kit.shown import ago, clipped, pretty, visible
 from sessions_app.protocol.json import Json
 
+_ON_A_PAGE = 5
+"""Changes that stand on the page of a row."""
 _MOST_FIELDS = 6
 _MOST_CHARACTERS = 100
 _DEEDS = {"created": ("good", _("Created")), "changed": ("edit", _("Changed")), "deleted": ("bad", _("Deleted"))}
@@ -152,11 +157,7 @@ class RecordedAdmin(HubAdmin):
         return row, events
 
     def _changes(self, event: AuditEvent) -> list[SafeString]:
-        if event.deed != "changed":
-            return []
-        found = list(reading.changes(self.model, event, _MOST_CHARACTERS))
-        lines = [_line(each) for each in found[:_MOST_FIELDS]]
-        return lines if len(found) <= _MOST_FIELDS else [*lines, format_html("…")]
+        return _changes(self.model, event)
 
     def _neighbour(self, object_id: str, event: AuditEvent | None) -> str:
         return "" if event is None else self._entry_address(object_id, event)
@@ -173,6 +174,42 @@ class RecordedAdmin(HubAdmin):
         return TemplateResponse(
             request, template, {**self.admin_site.each_context(request), "opts": self.opts, **context}
         )
+
+
+@adds_to_page(Model, place=80)
+def its_history(request: HttpRequest, row: Model) -> Iterator[PagePart]:
+    """Yield the newest changes of a row, and those that wait for a second person."""
+    kind, key = row._meta.label_lower, str(row.pk)
+    if request.user.has_perm("sessions_app.view_waitingchange"):
+        waiting = WaitingChange.objects.filter(
+            subject_model=kind, subject_id=key, state=WaitingChange.State.WAITING, expires_at__gt=timezone.now()
+        )
+        for each in waiting[:_ON_A_PAGE]:
+            words = _t("A change by %(name)s waits for a second person.") % {"name": clipped(each.proposer_label, 80)}
+            yield PageWaiting(words, reverse("admin:sessions_app_waitingchange_change", args=[each.pk]))
+    rows = [
+        (
+            format_html(
+                '<a class="hub-link" href="{}">{}</a>', entry_address(event, request.user), ago(event.happened_at)
+            ),
+            shown_deed(event),
+            by_whom(event),
+            format_html_join("", "<div>{}</div>", ((each,) for each in _changes(type(row), event))) or event.reason,
+        )
+        for event in reading.events_of(type(row), row.pk)[:_ON_A_PAGE]
+    ]
+    app, name = row._meta.app_label, row._meta.model_name
+    link = reverse(f"admin:{app}_{name}_history", args=[quote(row.pk)]) if rows else ""
+    head = (_t("Time"), _t("What"), _t("By"), _t("Changes"))
+    yield PageTable("history", _t("Changes"), head, rows, _t("No changes yet."), link, _t("All changes"))
+
+
+def _changes(model: type[Model], event: AuditEvent) -> list[SafeString]:
+    if event.deed != "changed":
+        return []
+    found = list(reading.changes(model, event, _MOST_CHARACTERS))
+    lines = [_line(each) for each in found[:_MOST_FIELDS]]
+    return lines if len(found) <= _MOST_FIELDS else [*lines, format_html("…")]
 
 
 def _line(change: reading.FieldChange) -> SafeString:

@@ -25,6 +25,13 @@ def open_tool(page: Any, name: str) -> None:
     expect(page.locator("#id_name")).to_have_value(name)
 
 
+def open_parts(page: Any) -> None:
+    """Open every part of the form on a row's page."""
+    page.wait_for_load_state()
+    for summary in page.locator(".hub-part:not([open]) > summary").all()[::-1]:  # an opened one is no longer counted
+        summary.click()
+
+
 def lists_on_the_map(page: Any) -> list[str]:
     """Return the paths of all pages that the side bar and the tabs of its areas lead to."""
     page.goto("/admin/")

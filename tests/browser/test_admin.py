@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.operating import open_tool
+from tests.browser.operating import open_parts, open_tool
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -58,6 +58,7 @@ def test_a_failed_call_says_why(page: Any) -> None:
 
 def test_the_schema_editor_keeps_the_text_and_errors_stand_beside_it(page: Any) -> None:
     open_tool(page, "echo")
+    open_parts(page)
     editor = page.locator(".hub-json-mount .cm-content").first
     editor.click()
     page.keyboard.press("Control+A")
@@ -78,6 +79,7 @@ def test_the_schema_editor_keeps_the_text_and_errors_stand_beside_it(page: Any) 
 
 def test_versions_differ_side_by_side_and_one_is_restored(page: Any) -> None:
     open_tool(page, "add")
+    open_parts(page)
     page.locator("#id_description").fill("Adds, but with other words.")
     page.locator("#id_change_reason").fill("shorter")
     page.get_by_role("button", name="Save and continue editing").click()
@@ -125,7 +127,7 @@ def test_pages_fit_and_show_where_the_focus_is(width: int, theme: str, page: Any
         page.goto(f"/admin/{place}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, place
     open_tool(page, "echo")
-    page.wait_for_load_state()  # before, what is hidden takes no focus, and editors may still take their places
+    open_parts(page)
     page.locator("#id_destructive").focus()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Tab")

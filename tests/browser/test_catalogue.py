@@ -145,6 +145,7 @@ def test_what_the_preview_of_an_error_shows_is_what_a_client_gets(page: Any, add
     with Speaker(address, key) as speaker:
         # The preview speaks of a tool called echo, so there must be none of that name.
         page.locator("#result_list").get_by_role("link", name="echo", exact=True).click()
+        page.locator(".hub-part > summary", has_text="What models read").click()
         page.locator("#id_name").fill("echo_else")
         page.get_by_role("button", name="Save", exact=True).click()
         expect(page.get_by_text(re.compile("was changed successfully"))).to_be_visible()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import watched
+from tests.browser.operating import lists_on_the_map
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -41,13 +43,13 @@ def reader(request: pytest.FixtureRequest, chromium: Any, address: str, logged_i
         yield page
 
 
-def stops_to(page: Any, control: Any) -> int:
-    """Return how often Tab is pressed from the top of the page, by way of the link past the side bar."""
+def stops_to(page: Any, control: Any, skip: int = 1) -> int:
+    """Return how often Tab is pressed from the top of the page, by way of the first or the second link that skips."""
     expect(control).to_be_visible()
     page.wait_for_load_state()  # no page hears keys before
-    page.keyboard.press("Tab")
+    page.locator(".hub-skip").nth(skip - 1).focus()
     page.keyboard.press("Enter")
-    for stops in range(2, MOST_STOPS + 1):
+    for stops in range(skip + 1, MOST_STOPS + 1):
         page.keyboard.press("Tab")
         if control.evaluate("control => control === document.activeElement"):
             return stops
@@ -76,6 +78,31 @@ def test_from_the_top_of_a_row_its_main_action_is_few_stops_away(page: Any, wher
     page.goto(f"/admin/tools_catalog/{where}/?q={'find_book' if where == 'mcptooldefinition' else ''}")
     page.locator("#result_list tbody a[href*='/change/']").first.click()
     stops_to(page, page.locator("#main").get_by_role("link", name=action, exact=True))
+
+
+def test_from_the_top_of_every_list_its_main_action_is_few_stops_away(page: Any) -> None:
+    """What adds a row, else the first row, else the search."""
+    told = {}
+    for where in lists_on_the_map(page):
+        page.goto(where)
+        if not page.locator("#changelist").count():
+            continue
+        adds = page.locator(f"#main a[href^='{where}add/']")
+        rest = page.locator("#result_list tbody a").or_(page.locator("#searchbar"))
+        if adds.count() or rest.count():
+            told[where] = stops_to(page, adds.first, 1) if adds.count() else stops_to(page, rest.first, 2)
+    assert len(told) > 30
+    assert statistics.median(told.values()) <= 8, told
+
+
+def test_the_tabs_of_each_area_fit_one_row(reader: Any) -> None:
+    reader.goto("/admin/")
+    tall = {}
+    for area in reader.evaluate("[...document.querySelectorAll('#nav-sidebar ol a')].map((link) => link.pathname)"):
+        reader.goto(area)
+        if (tabs := reader.locator(".hub-tabs")).count():
+            tall[area] = tabs.evaluate("tabs => tabs.offsetHeight")
+    assert max(tall.values()) < 1.5 * min(tall.values()), tall
 
 
 def test_crumbs_side_bar_and_tabs_agree(page: Any) -> None:

@@ -257,6 +257,7 @@ def test_a_change_is_read_and_the_audit_verified(hand: Hand) -> None:
     page = hand.page
     page.goto("/admin/tools_catalog/mcptooldefinition/?q=echo")
     hand.use(page.locator("#result_list").get_by_role("link", name="echo", exact=True))
+    hand.use(page.locator(".hub-part > summary", has_text="What models read"))
     hand.write(page.locator("#id_title"), f"Echo by {hand.way}")
     hand.button("Save")
     expect(page.get_by_text(re.compile("was changed successfully"))).to_be_visible()

@@ -96,6 +96,7 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
     filters = CONNECTION_FILTERS
     search_fields = ["slug", "title", "url"]
     autocomplete_fields = ["groups"]
+    page_facts = ("title", "shown_status", "transport", "url", "policy", "shown_tools", "shown_accounts", _LISTED)
     actions = ["refresh_selected"]
     actions_detail = ["connect_account", "test_it", "refresh_it", "show_tools", "reconnect_it", "drain_it", "enable_it"]
     readonly_fields = [

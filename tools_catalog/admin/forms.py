@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -20,7 +21,7 @@ from unfold.widgets import (
 
 from sessions_app.kit.admin.json_field import JSONFormField
 from tools_catalog.backends import offered
-from tools_catalog.kinds.registry import KINDS
+from tools_catalog.kinds.registry import KINDS, ToolKind
 from tools_catalog.models import McpPrompt, McpResource, McpToolDefinition, Secret
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class ToolForm(_McpToolDefinitionBase):
         model = McpToolDefinition
         exclude: list[str] = []
 
+    class Media:
+        js = ("mcphub/arguments.js",)
+
     def __init__(self, data: QueryDict | None = None, *args: Any, **kwargs: Any) -> None:
         instance = kwargs.get("instance")
         if data is not None and (instance is None or instance.pk is None):
@@ -52,6 +56,29 @@ class ToolForm(_McpToolDefinitionBase):
         configuration = self.instance.configuration if isinstance(self.instance.configuration, dict) else {}
         for kind in KINDS.values():
             self.fields.update(kind.make_form_fields(configuration if kind.name == self.instance.backend else {}))
+        given = kwargs.get("initial") or {} if data is None else data
+        self._show_fields_of(KINDS.get(str(given.get("backend", self.instance.backend if self.instance.pk else ""))))
+
+    def _show_fields_of(self, shown: ToolKind | None) -> None:
+        """Hide the fields of other kinds. They stay in the form, so a tool may become one of another kind."""
+        if shown is None:
+            return
+        hidden = [name for kind in KINDS.values() if kind is not shown for name in kind.form_fields]
+        for name in [*hidden, *([] if shown.edits_configuration else ["configuration"])]:
+            if name in self.fields and name not in shown.form_fields:
+                self.fields[name].widget = forms.HiddenInput()
+        if "input_schema" in self.fields:
+            self.fields["input_schema"].widget.attrs["data-arguments"] = json.dumps(
+                {
+                    "name": _t("Argument"),
+                    "type": _t("Type"),
+                    "required": _t("Required"),
+                    "description": _t("Description"),
+                    "add": _t("Add an argument"),
+                    "remove": _t("Remove"),
+                    "other": _t("other"),
+                }
+            )
 
     @staticmethod
     def _completed(data: QueryDict) -> QueryDict:

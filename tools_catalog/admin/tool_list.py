@@ -86,7 +86,7 @@ class ToolList(FigureColumns, SwitchActions):
     def shown_name(self, tool: Any) -> SafeString:
         title = format_html(
             '<br><span class="hub-cell hub-subtle" title="{}">{}</span>',
-            visible(tool.description[:500]),
+            clipped(tool.description, 60),
             clipped(tool.title, 60),
         )
         return format_html(
@@ -121,7 +121,14 @@ class ToolList(FigureColumns, SwitchActions):
     @admin.display(description=_("approval"))
     def approval(self, tool: Any) -> SafeString | str:
         """Return whether the upstream's current offer is the approved one; the hub's own tools need no approval."""
-        return mark(*_APPROVAL[tool.approval_state]) if tool.approval_state in _APPROVAL else "–"
+        state = tool.approval_state if hasattr(tool, "approval_state") else _approval_state(tool)
+        return mark(*_APPROVAL[state]) if state in _APPROVAL else "–"
+
+
+def _approval_state(tool: McpToolDefinition) -> str | None:
+    if tool.backend not in by_approval():
+        return None
+    return McpUpstreamTool.objects.filter(tool=tool.pk).values_list("state", flat=True).first()
 
 
 def called_by(found: usage.Callers) -> str:

@@ -11,8 +11,9 @@ from django.forms import Field as FormField
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.shortcuts import redirect
+from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -32,17 +33,26 @@ from tools_catalog.admin.forms import SecretValueForm, ToolForm
 from tools_catalog.admin.tool_list import ToolList
 from tools_catalog.admin.versions import VersionPages
 from tools_catalog.filters import TOOL_FILTERS
-from tools_catalog.kinds.registry import KINDS
-from tools_catalog.models import McpToolDefinition, Secret, reach
+from tools_catalog.kinds.registry import KINDS, ToolKind
+from tools_catalog.models import McpToolDefinition, McpToolset, Secret, reach
 
 if TYPE_CHECKING:
     from django.http import HttpResponse
+    from django.utils.safestring import SafeString
 
 _CHANGED = moment("updated_at", _("changed"))
 _REGISTERED = moment("created_at", _("registered"))
 
 
 _RUN = _("How it runs")
+_MOST_TOOLSETS = 100
+"""Toolsets that are searched for a tool: each finds its tools by patterns."""
+
+
+def _chosen_kind(request: HttpRequest) -> ToolKind | None:
+    """Return the kind of a new tool that an address names."""
+    kind = KINDS.get(request.GET.get("kind", ""))
+    return None if kind is None or kind.comes_by_approval else kind
 
 
 def _own_fields() -> list[str]:
@@ -66,6 +76,7 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
     parts = (SearchLine(),)
     autocomplete_fields = ["groups"]
     actions = ["enable_selected", "disable_selected", *BulkActions.bulk_actions]
+    page_facts = ("title", "description", "state", "effects", "source", "version", "approval", "shown_toolsets")
     actions_detail = ["try_it", "show_calls", "show_versions"]
     actions_list = ["as_a_file"]
     change_form_before_template = "admin/hub/tool_note.html"
@@ -81,6 +92,16 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
         (_("This change"), {"fields": ["change_reason"]}),
     ]
 
+    @admin.display(description=_("toolsets"))
+    def shown_toolsets(self, tool: McpToolDefinition) -> SafeString:
+        found = [each for each in McpToolset.objects.filter(enabled=True)[:_MOST_TOOLSETS] if tool.name in each.names()]
+        page = "admin:tools_catalog_mcptoolset_change"
+        return format_html_join(
+            ", ",
+            '<a class="hub-link hub-mono" href="{}">{}</a>',
+            ((reverse(page, args=[each.pk]), each.slug) for each in found),
+        )
+
     def get_form(
         self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any
     ) -> type[ModelForm[Model]]:
@@ -91,14 +112,35 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
         kwargs["fields"] = named and [name for name in named if name not in _own_fields()]
         return super().get_form(request, obj, change, **kwargs)
 
+    # A new tool ------------------------------------------------------------------------------------------
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None) -> Any:
+        """Ask for the kind first; a function of the hub fills in the form."""
+        if request.method != "GET" or _chosen_kind(request) is not None or not self.has_add_permission(request):
+            return super().add_view(request, form_url, extra_context)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": _t("Add a tool"),
+            "kinds": [(kind, kind.offered()) for kind in KINDS.values() if not kind.comes_by_approval],
+        }
+        return TemplateResponse(request, "admin/hub/tool_kind.html", context)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        kind = _chosen_kind(request)
+        if kind is None:
+            return super().get_changeform_initial_data(request)
+        return {"backend": kind.name, **kind.initial(request.GET.dict())}
+
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         if self.has_change_permission(request, obj) or (obj is None and self.has_add_permission(request)):
             backend, *rest = next(options["fields"] for title, options in self.fieldsets if title == _RUN)
             named = [name for kind in KINDS.values() for name in kind.form_fields]
-            return [
+            shown = [
                 (title, {**options, "fields": [backend, *named, *rest]} if title == _RUN else options)
                 for title, options in self.fieldsets
             ]
+            return shown if obj is not None else sorted(shown, key=lambda each: each[0] != _RUN)
         return [  # the form's own fields stand in the form only, which a reader does not get
             (title, {**options, "fields": kept})
             for title, options in self.fieldsets

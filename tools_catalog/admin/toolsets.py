@@ -44,6 +44,16 @@ class McpToolsetAdmin(WorkspacePages, SwitchActions, RecordedAdmin):
     search_fields = ["slug", "title", "description"]
     search_help_text = _("Name, title or description")
     autocomplete_fields = ["tools", "prompts", "resources", "groups"]
+    page_facts = (
+        "title",
+        "description",
+        "shown_address",
+        "state",
+        "mode",
+        "shown_tools",
+        "shown_tokens",
+        "shown_policies",
+    )
     actions = ["enable_selected", "disable_selected"]
     readonly_fields = ["shown_address", "shown_tools", "shown_tokens", "shown_policies", _REGISTERED, _CHANGED]
     fieldsets = [

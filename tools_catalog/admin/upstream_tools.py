@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
@@ -19,18 +20,21 @@ from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, is_confirmed, mark, moment, names_and_count
 from sessions_app.kit.admin.difference import difference
 from sessions_app.kit.admin.parts import column
+from sessions_app.kit.admin.row_page import PagePart, PageWaiting, adds_to_page
 from sessions_app.kit.shown import cell, clipped, mono, pretty, visible
 from tools_catalog.admin import offers_shown
 from tools_catalog.detectors.definitions import sentence
 from tools_catalog.discovery import proposals
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.filters import OFFER_FILTERS
-from tools_catalog.models import McpUpstreamTool
+from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
 
 STATE_MARKS = {"new": "wait", "changed": "warn", "approved": "good", "rejected": "off", "refused": "bad", "gone": "off"}
+_ON_A_PAGE = 10
+"""Offers that wait, on the page of a connection."""
 _SEEN = moment("seen_at", _("last changed"))
 _DECIDED = moment("decided_at", _("decided"))
 
@@ -222,3 +226,17 @@ def _name_of(row: McpUpstreamTool) -> str:
     if served is None:
         return row.name
     return str(served.uri if hasattr(served, "uri") else served.name)
+
+
+@adds_to_page(McpConnection, McpToolDefinition, place=40)
+def waiting_offers(request: HttpRequest, row: Model) -> Iterator[PagePart]:
+    """Yield the offers of a connection, or the one of a tool, that wait for approval."""
+    if not request.user.has_perm("tools_catalog.view_mcpupstreamtool"):
+        return
+    of: dict[str, Any] = {"connection" if isinstance(row, McpConnection) else "tool": row.pk}
+    for offer in McpUpstreamTool.objects.filter(**of, state__in=("new", "changed"))[:_ON_A_PAGE]:
+        name = clipped(offer.upstream_name, 64)
+        words = _t("%(name)s is new.") if offer.state == "new" else _t("%(name)s changed at its server.")
+        yield PageWaiting(
+            words % {"name": name}, reverse("admin:tools_catalog_mcpupstreamtool_change", args=[offer.pk])
+        )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @register
 class HttpKind(ToolKind):
     name = "http"
+    about = _("One request to an HTTP API, made from the arguments of the call.")
     label = _("HTTP API")
     short_label = "HTTP"
     PLACE = "service"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _t
@@ -24,6 +24,7 @@ _FROM_FUNCTION = {
     "input_schema": "inputSchema",
     "output_schema": "outputSchema",
 }
+_FLAGS = ("read_only", "destructive", "idempotent", "open_world", "timeout_seconds")
 
 
 @register
@@ -31,8 +32,21 @@ class PythonKind(ToolKind):
     name = "python"
     label = _("Python function")
     short_label = "Python"
+    about = _("A function of this hub, or of an app installed with it. It fills in the form.")
+    edits_configuration = False
     form_fields = ("function",)
     DOES = ("function",)
+
+    def offered(self) -> Mapping[str, Sequence[str]]:
+        return {"function": sorted(python.registry)}
+
+    def initial(self, chosen: Mapping[str, str]) -> dict[str, Json]:
+        reference = chosen.get("function", "")
+        if reference not in python.registry:
+            return {}
+        known = python.definition(reference)
+        filled = {field: known[member] for field, member in _FROM_FUNCTION.items() if known.get(member) is not None}
+        return {**filled, **{name: known[name] for name in _FLAGS if known[name] is not None}, "function": reference}
 
     def check(self, tool: DefinedTool) -> None:
         reference = tool.configuration.get("function")
@@ -72,7 +86,7 @@ class PythonKind(ToolKind):
             widget=UnfoldAdminSelectWidget,
             choices=[("", "—"), *((name, name) for name in sorted(python.registry))],
             initial=configuration.get("function", ""),
-            help_text=_("For Python tools. Blank fields above are filled in from the function when the tool is added."),
+            help_text=_("Blank fields are filled in from the function when the tool is added."),
         )
         return {"function": function}
 

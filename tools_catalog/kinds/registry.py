@@ -103,10 +103,22 @@ class ToolKind:
     """For the list of tools, beside `source`."""
     comes_by_approval: ClassVar[bool] = False
     """Its tools are written when an upstream's offer is approved: no bundle holds them, no past version is called."""
+    about: ClassVar[str | Promise] = ""
+    """For the page that asks for the kind of a new tool."""
+    edits_configuration: ClassVar[bool] = True
+    """Whether the form of its tools shows the configuration as JSON; else its own fields make it."""
     form_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the tool's form that this kind adds: see `make_form_fields`."""
 
     # Checking and serving ----------------------------------------------------------------------------
+
+    def offered(self) -> Mapping[str, Sequence[str]]:
+        """Return what is chosen before a new tool's form is shown: field -> values."""
+        return {}
+
+    def initial(self, chosen: Mapping[str, str]) -> dict[str, Json]:
+        """Return what a new tool's form is filled in with, from the choice of what is `offered`."""
+        return {}
 
     def check(self, tool: DefinedTool) -> None:
         """Raise ValueError or LookupError, with words for an operator, for a configuration that cannot be kept."""

@@ -95,10 +95,10 @@ def _newest_call(alert: Alert) -> datetime | None:
     rows = McpToolInvocation.objects.order_by("-id")
     if alert.tool is not None:
         rows = rows.filter(tool_name=alert.tool.name)
-    elif alert.connection_id is not None:
-        rows = rows.filter(connection=alert.connection_id)
-    elif alert.workspace_id is not None:
-        rows = rows.filter(workspace=alert.workspace_id)
+    elif alert.connection is not None:
+        rows = rows.filter(connection=alert.connection.slug)
+    elif alert.workspace is not None:
+        rows = rows.filter(workspace=alert.workspace.slug)
     return rows.values_list("started_at", flat=True).first()
 
 

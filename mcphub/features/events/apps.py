@@ -48,6 +48,7 @@ class EventsConfig(FeatureConfig):
             "events_eventsubscription",
             place=55,
             docs="integrate/events#callbacks",
+            group=_("Apps"),
             words=_("webhook callback events"),
             about=_(
                 "When a client subscribes a callback to events of the hub, the subscription is listed here, and can be "

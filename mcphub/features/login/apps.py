@@ -35,6 +35,7 @@ class LoginConfig(FeatureConfig):
             words=_("sso saml oidc identity provider okta google ldap"),
             about=_("A login provider lets people log in with their account at your identity provider (SSO)."),
             docs="secure/access#logging-in-with-an-account-elsewhere",
+            group=_("Login"),
         ),
         ConsolePage(
             "access",
@@ -45,6 +46,7 @@ class LoginConfig(FeatureConfig):
             words=_("sso linked accounts"),
             about=_("A person's first login by a login provider links their account there to the one here."),
             docs="secure/access#logging-in-with-an-account-elsewhere",
+            group=_("Login"),
         ),
         ConsolePage(
             "access",
@@ -55,6 +57,7 @@ class LoginConfig(FeatureConfig):
             words=_("mfa 2fa totp passkey authenticator otp"),
             about=_("Authenticator apps and passkeys that people add for their own login are listed here."),
             docs="secure/access#a-second-factor",
+            group=_("Login"),
         ),
         ConsoleSettings("signin", "login_loginprovider", _("Identity providers (SSO) by which people log in.")),
         PaletteAction(

@@ -27,6 +27,7 @@ class SigninConfig(FeatureConfig):
                 "revoked."
             ),
             docs="secure/access#what-the-operator-does",
+            group=_("Apps"),
         ),
         ConsolePage(
             "access",
@@ -39,6 +40,7 @@ class SigninConfig(FeatureConfig):
                 "A trusted issuer is your own authorization server. The hub accepts the access tokens that it issues."
             ),
             docs="secure/access#tokens-of-your-own-authorization-server",
+            group=_("Login"),
         ),
         MyAccessPart("mcphub.features.signin.my_clients:PART", place=25),
         TokenSource("mcphub.features.signin.issuers.tokens:ForeignTokens"),

@@ -113,8 +113,10 @@ function mount(holder) {
       for (const kind of ["input", "beforeinput", "keydown", "paste", "cut", "drop", "click"]) {
         target.addEventListener(kind, () => { touchedAt = performance.now(); }, true);
       }
+      holder.addEventListener("hub-json-set", (event) => editor.set({ text: event.detail }));
       textarea.hidden = true;
       document.fonts.ready.then(() => editor.refresh());
+      holder.closest("details")?.addEventListener("toggle", () => editor.refresh());
     })
     .catch(() => {
       textarea.hidden = false;

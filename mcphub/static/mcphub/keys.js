@@ -84,11 +84,23 @@ document.addEventListener("DOMContentLoaded", () => {
     event.preventDefault();
     dialog.showModal();
   });
-  document.querySelector("[data-skip]")?.addEventListener("click", (event) => {
-    event.preventDefault(); // a fragment in the address would be taken for a tab of the page
-    const main = document.getElementById("main");
-    main.tabIndex = -1;
-    main.focus();
+  for (const link of document.querySelectorAll("[data-skip]")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault(); // a fragment in the address would be taken for a tab of the page
+      const wanted = document.querySelector(link.dataset.skip);
+      const place = wanted.querySelector(":scope > tbody") ?? wanted;
+      place.tabIndex = -1;
+      place.focus();
+    });
+  }
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.activeElement?.closest?.(".hub-menu[open]");
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll(".hub-menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
   dialog.querySelector("[data-close]").addEventListener("click", () => dialog.close());
 });

@@ -33,6 +33,7 @@ from sessions_app.kit.admin.filters import controls
 from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
 from sessions_app.kit.admin.keyset import KeysetList
 from sessions_app.kit.admin.readonly import show_json
+from sessions_app.kit.admin.row_page import page_of
 from sessions_app.kit.admin.searched import SearchedAdmin
 from sessions_app.kit.fields import JSONText
 from sessions_app.kit.lists.keyset import Keyset
@@ -138,11 +139,22 @@ class HubAdmin(SearchedAdmin):
     list_filter_sheet = True
     list_filter_submit = True
     formfield_overrides = {JSONText: {"form_class": JSONFormField, "widget": JSONEditor}}
+    page_facts: Sequence[Any] = ()
+    """Columns that stand at the head of a row's page, which then has figures, waiting items and tables (`row_page`)."""
     page_context: ClassVar[dict[str, Any]] = {}
     """Added to the context of every row's page."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[ChangeList]:
         return HubList
+
+    @admin.display(description=_("Select record"))
+    def action_checkbox(self, obj: Model) -> SafeString:
+        return format_html(
+            '<input type="checkbox" name="{}" value="{}" class="action-select" aria-label="{}">',
+            ACTION_CHECKBOX_NAME,
+            obj.pk,
+            _("Select record"),
+        )
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> Any:
         key = unquote(object_id)
@@ -232,6 +244,8 @@ class HubAdmin(SearchedAdmin):
         context |= {"show_save_and_add_another": False, **self.page_context}
         show_json(context["adminform"], self.model)
         row = kwargs.get("obj")
+        if row is not None and self.page_facts:
+            context["row_page"] = page_of(self, request, row)
         if row is not None:
             context |= self.beside(request, row)
         return super().render_change_form(request, context, *args, **kwargs)
