@@ -276,14 +276,6 @@ _CORE: tuple[Area, ...] = (
                 _("Approval policies"), "rule", "invocations_mcptoolapproval", words=_("human in the loop confirmation")
             ),
             Tab(
-                _("Quotas"),
-                "data_usage",
-                "invocations_mcpquota",
-                "q",
-                words=_("budget spend limit usage cost"),
-                group=_("Limits"),
-            ),
-            Tab(
                 _("Rate limits"),
                 "speed",
                 "sessions_app_ratelimitbucket",

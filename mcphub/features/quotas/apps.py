@@ -58,6 +58,7 @@ class QuotasConfig(FeatureConfig):
             words=_("budget spend limit usage cost"),
             about=_("A quota limits how much callers use in a day, week or month, and warns before it refuses."),
             docs="secure/quotas",
+            group=_("Limits"),
         ),
         OverviewPanel("admin/hub/budgets.html", "mcphub.features.quotas.admin.pages:nearest"),
         MyAccessPart("mcphub.features.quotas.own_quotas:PART", place=65),

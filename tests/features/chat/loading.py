@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx2
+from invocations.quotas.quota import Quotas
 
 from invocations.call_source import CallSource
-from invocations.quotas.quota import Quotas
 from mcphub.features.chat.engine.events import TurnFinished
 from mcphub.features.chat.engine.loop import TurnRun
 from mcphub.features.chat.engine.metering import Metering

@@ -10,9 +10,9 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import reverse
+from invocations.errors.models import ErrorGroup
 
 from invocations.chain import service
-from invocations.errors.models import ErrorGroup
 from invocations.models import McpToolInvocation
 from mcphub.features.demo import company, history, recording
 from mcphub.features.demo.serving import MARK_FILE
