@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FailureFollower:
-    """A module that follows failed calls as they are sealed: a `Follower`. The sealing process, which has no Django,
+    """A module that follows failed calls as they are sealed: a `FollowingModule`. The sealing process, which has no Django,
     imports it.
     """
 
     module: str
 
 
-class Follower(Protocol):
+class FollowingModule(Protocol):
     """What such a module has."""
 
     def gained(self, log: Log, failed: Sequence[Mapping[str, Any]]) -> Any:

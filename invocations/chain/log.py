@@ -20,7 +20,7 @@ from invocations.figures.tallies import Key, Tally
 from sessions_app.kit.raw_transaction import transaction_on
 
 if TYPE_CHECKING:
-    from invocations.parts import Follower
+    from invocations.parts import FollowingModule
     from sessions_app.protocol.json import Json
 
 _LEAF = struct.Struct(">q32s")
@@ -298,7 +298,7 @@ class Log:
         root: bytes,
         signature: str,
         counted: dict[Key, Tally],
-        followed: Sequence[tuple[Follower, Any]] = (),
+        followed: Sequence[tuple[FollowingModule, Any]] = (),
     ) -> None:
         """Write a block, and its additions to tallies and to what features keep; raise LostRace if its number is taken.
 

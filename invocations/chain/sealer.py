@@ -21,7 +21,7 @@ from invocations.chain.watching import Watch
 from invocations.figures import tallies
 
 if TYPE_CHECKING:
-    from invocations.parts import Follower
+    from invocations.parts import FollowingModule
 
 MOST_ROWS = 2048
 """Of one table in one block. A block is verified, removed and held as a whole."""
@@ -39,7 +39,7 @@ class Sealer:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         *,
         watch: Watch | None = None,
-        followers: Sequence[Follower] = (),
+        followers: Sequence[FollowingModule] = (),
     ) -> None:
         self._log = log
         self._keys = keys

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, migrated_database
 
 if TYPE_CHECKING:
     from tools_catalog.models import UpstreamAccount
@@ -21,7 +21,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         return _list(options.json) if options.verb == "list" else _disconnect(options.number)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import migrated_database, start_django
+from mcphub.commands.stop import migrated_database
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -28,7 +28,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         if options.verb == "show":
             return rows.show_row(replace(KIND, told=_whole), options)

@@ -78,7 +78,7 @@ def completes(argument: argparse.Action, kind: RowKind) -> None:
 
 
 def do(kind: RowKind, options: argparse.Namespace) -> int:
-    """Carry out one of `VERBS`; Django has been started."""
+    """Carry out one of `VERBS`."""
     with migrated_database():
         if options.verb == "list":
             return list_rows(kind, options)

@@ -73,7 +73,8 @@ def database_or_stop() -> Iterator[None]:
 
 @contextlib.contextmanager
 def migrated_database() -> Iterator[None]:
-    """Bring the tables up to date first; else as `database_or_stop`."""
+    """Start Django and bring the tables up to date first; else as `database_or_stop`."""
+    start_django()
     from mcphub.process import first_run
 
     with database_or_stop():

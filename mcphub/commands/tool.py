@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import migrated_database, start_django
+from mcphub.commands.stop import migrated_database
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -25,7 +25,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         if options.verb == "show":
             return rows.show_row(KIND, options)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, migrated_database
 from sessions_app.workspaces.belonging import ROLES
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     if options.verb in ("list", "show"):
         return rows.do(KIND, options)
     with migrated_database():

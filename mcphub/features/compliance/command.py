@@ -32,7 +32,6 @@ def run(options: argparse.Namespace) -> int:
     until = options.until or datetime.now(UTC)
     if options.since >= until:
         raise Stop("mcphub audit evidence: --from is not before --until.", status=2)
-    start_django()
     with migrated_database():
         return _write(options, until)
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, migrated_database
 
 if TYPE_CHECKING:
     from mcphub.features.error_groups.models import ErrorGroup
@@ -30,7 +30,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         return _list(options) if options.verb == "list" else _judge(options)
 

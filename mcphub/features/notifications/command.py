@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, migrated_database
 
 _MOST = 200
 _PATIENCE_SECONDS = 60
@@ -22,7 +22,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         return {"test": _test, "dead": _dead, "replay": _replay}[options.verb](options)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcphub.commands import rows
 from mcphub.commands.person import KIND as PEOPLE
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, migrated_database
 from mcphub.commands.tool import KIND as TOOLS
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         if options.verb == "show":
             return rows.show_row(KIND, options)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, migrated_database
 from mcphub.commands.workspace import KIND as WORKSPACES
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     if options.verb in rows.VERBS:
         return rows.do(KIND, options)
     with migrated_database():

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from mcphub.commands import rows
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, migrated_database
 from mcphub.commands.workspace import KIND as WORKSPACES
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         return {"stop": _stop, "allow": _allow, "show": _show}[options.verb](options)
 

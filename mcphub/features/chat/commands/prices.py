@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from mcphub.commands.stop import migrated_database, start_django
+from mcphub.commands.stop import migrated_database
 
 
 def declare(verbs: Any) -> None:
@@ -15,7 +15,6 @@ def declare(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         return _prices(options)
 

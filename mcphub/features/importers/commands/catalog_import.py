@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcphub.commands.catalog_report import differences
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, migrated_database
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import Group
@@ -41,7 +41,6 @@ def declare(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         return _import(options)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcphub.commands.connection_trial import try_out
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, migrated_database
 
 if TYPE_CHECKING:
     from mcphub.features.importers.configured.drafts import Blank, Draft
@@ -64,7 +64,6 @@ def declare(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    start_django()
     with migrated_database():
         return _run(options)
 
