@@ -490,6 +490,7 @@ SPECTACULAR_SETTINGS = {
         "ConnectionSessionsEnum": "tools_catalog.models.McpConnection.Sessions",
         "ResourceBackendEnum": "tools_catalog.models.content.ResourceBackend",
         "PromptBackendEnum": "tools_catalog.models.content.PromptBackend",
+        "DirectionEnum": "invocations.redaction.models.McpRedactionRule.Part",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
