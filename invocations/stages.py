@@ -214,8 +214,8 @@ class Stages:
     def __init__(
         self, stages: Iterable[Stage] = (), parts: Iterable[CommitPart] = (), shapers: Iterable[ResultShaper] = ()
     ) -> None:
-        self.all = sorted(stages, key=lambda stage: stage.place)
-        self._result_stages = tuple(stage.results for stage in self.all if stage.results is not None)
+        self._stages = sorted(stages, key=lambda stage: stage.place)
+        self._result_stages = tuple(stage.results for stage in self._stages if stage.results is not None)
         self._parts = tuple(parts)
         self._shapers = tuple(shapers)
         self.calls: Calls | None = None
@@ -235,6 +235,15 @@ class Stages:
                 self._chains[tool] = chain
         return chain
 
+    def metrics(self) -> Iterator[Metric]:
+        """Yield the metrics of all stages, of this process."""
+        for stage in self._stages:
+            yield from stage.metrics()
+
+    def stop(self) -> None:
+        for stage in self._stages:
+            stage.stop()
+
     async def result_again(self, tool: Tool, record: Recorded, wire: dict[str, Json]) -> dict[str, Json]:
         """Return a kept result of a tool as its stages let it go on now: they may be stricter than they were.
 
@@ -251,7 +260,7 @@ class Stages:
 
     def _made(self, tool: Tool, configuration: Configuration) -> Chain:
         chosen: tuple[Stage, ...] = ()
-        for stage in self.all:
+        for stage in self._stages:
             if stage.concerns(tool, configuration, chosen):
                 chosen = (*chosen, stage)
         results = tuple(stage for stage in self._result_stages if stage.concerns(tool, configuration))

@@ -52,14 +52,6 @@ class RestResource:
 
 
 @dataclass(frozen=True, slots=True)
-class RestExamples:
-    """Examples for the OpenAPI document: `module:attribute`s of bodies by component, as clients send and get them."""
-
-    requests: str
-    components: str
-
-
-@dataclass(frozen=True, slots=True)
 class RestAction:
     """One address below `/api/` that is no list of rows: a regular expression, and the actions by HTTP method."""
 
@@ -278,6 +270,13 @@ class DirectoryPeople:
     """A function that returns the person created by a directory under an ID, or None: `found(external_id)`."""
 
     found: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestExamples:
+    """A module with examples of the OpenAPI document, `REQUESTS` and `COMPONENTS`, each by component."""
+
+    module: str
 
 
 @dataclass(frozen=True, slots=True)

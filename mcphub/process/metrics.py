@@ -122,7 +122,7 @@ def own(hub: Hub) -> bytes:
     for quota, count in sorted(hub.calls.spending.refusals.items()):
         refused.add_metric([quota], count)
     families += [ruled, asked, held, refused]
-    families += [family for stage in hub.calls.stages.all for family in stage.metrics()]
+    families += hub.calls.stages.metrics()
     families += _calls(hub.calls.rows.counts)
     families += ProcessCollector(registry=None).collect()
     return _text(_GivenFamilies(families, worker))

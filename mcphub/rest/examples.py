@@ -6,10 +6,11 @@ A test holds each against its schema. Request bodies are in `sent`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
 from mcphub.parts import RestExamples
 from mcphub.rest import sent
-from sessions_app.kit.features import declared, loaded
+from sessions_app.kit.features import declared
 from sessions_app.kit.rest import examples
 from sessions_app.kit.rest.examples import Written
 from sessions_app.protocol import json
@@ -405,8 +406,9 @@ def add_examples(result: dict[str, Json], generator: object, request: object, pu
     """Put an example at every operation; a postprocessing hook, after all that change schemas."""
     requests, components = dict(sent.REQUESTS), dict(_COMPONENTS)
     for part in declared(RestExamples):
-        requests |= loaded(part.requests)
-        components |= loaded(part.components)
+        module = import_module(part.module)
+        requests |= module.REQUESTS
+        components |= module.COMPONENTS
     examples.add_examples(
         result, Written(requests=requests, components=components, members=_MEMBERS, operations=_OPERATIONS)
     )

@@ -24,7 +24,7 @@ class GuardrailsConfig(FeatureConfig):
             "mcphub.features.guardrails.rest:GuardrailViewSet",
             _("Guardrails, which inspect arguments and results."),
         ),
-        RestExamples("mcphub.features.guardrails.examples:REQUESTS", "mcphub.features.guardrails.examples:COMPONENTS"),
+        RestExamples("mcphub.features.guardrails.examples"),
         ConsolePage(
             "rules",
             _("Guardrails"),
