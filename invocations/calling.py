@@ -97,8 +97,7 @@ class Calls:
         await self.refusals.stop()
         await self.quotas.stop()
         self.judge.stop()
-        for stage in self.stages.all:
-            stage.stop()
+        self.stages.stop()
 
     def current(self) -> Configuration:
         """Return the configuration of this moment, for a call that began in another."""

@@ -220,8 +220,8 @@ class Stages:
     def __init__(
         self, stages: Iterable[Stage] = (), parts: Iterable[CommitPart] = (), shapers: Iterable[ResultShaper] = ()
     ) -> None:
-        self.all = sorted(stages, key=lambda stage: stage.place)
-        self._result_stages = tuple(stage.results for stage in self.all if stage.results is not None)
+        self._stages = sorted(stages, key=lambda stage: stage.place)
+        self._result_stages = tuple(stage.results for stage in self._stages if stage.results is not None)
         self._parts = tuple(parts)
         self._shapers = tuple(shapers)
         self.calls: Calls | None = None
@@ -243,16 +243,20 @@ class Stages:
 
     def one(self, kind: type[StageT]) -> StageT:
         """Return the stage of a class, which is declared."""
-        return next(stage for stage in self.all if isinstance(stage, kind))
+        return next(stage for stage in self._stages if isinstance(stage, kind))
 
     async def refused_now(
         self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
     ) -> Mapping[Tool, HubError]:
         """Return the errors of `Stage.refused_now`, of several that of the first stage."""
         found: Mapping[Tool, HubError] = {}
-        for stage in self.all:
+        for stage in self._stages:
             found = {**await stage.refused_now(tools, source, configuration), **found}
         return found
+
+    def stop(self) -> None:
+        for stage in self._stages:
+            stage.stop()
 
     async def result_again(self, tool: Tool, record: Recorded, wire: dict[str, Json]) -> dict[str, Json]:
         """Return a kept result of a tool as its stages let it go on now: they may be stricter than they were.
@@ -270,7 +274,7 @@ class Stages:
 
     def _made(self, tool: Tool, configuration: Configuration) -> Chain:
         chosen: tuple[Stage, ...] = ()
-        for stage in self.all:
+        for stage in self._stages:
             if stage.concerns(tool, configuration, chosen):
                 chosen = (*chosen, stage)
         results = tuple(stage for stage in self._result_stages if stage.concerns(tool, configuration))

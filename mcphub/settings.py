@@ -492,6 +492,7 @@ SPECTACULAR_SETTINGS = {
         "ConnectionSessionsEnum": "tools_catalog.models.McpConnection.Sessions",
         "ResourceBackendEnum": "tools_catalog.models.content.ResourceBackend",
         "PromptBackendEnum": "tools_catalog.models.content.PromptBackend",
+        "DirectionEnum": "invocations.redaction.models.McpRedactionRule.Part",
         **{part.name: part.choices for part in feature_list.declared(SchemaEnum)},
     },
     "POSTPROCESSING_HOOKS": [

@@ -1,16 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.stages import CallStage
-from mcphub.parts import (
-    ConsolePage,
-    HubCommand,
-    HubMetrics,
-    RestExamples,
-    RestResource,
-    RolePermissions,
-    RowsInForce,
-    SchemaEnum,
-)
+from mcphub.parts import ConsolePage, HubCommand, HubMetrics, RestExamples, RestResource, RolePermissions, RowsInForce
 from sessions_app.kit.features import FeatureConfig
 from tools_catalog.catalog.additions import CallChecks
 
@@ -34,7 +25,6 @@ class GuardrailsConfig(FeatureConfig):
             _("Guardrails, which inspect arguments and results."),
         ),
         RestExamples("mcphub.features.guardrails.examples"),
-        SchemaEnum("DirectionEnum", "mcphub.features.guardrails.models.McpGuardrail.Direction"),
         HubMetrics("mcphub.features.guardrails.metrics:decisions"),
         RolePermissions(("tools_catalog.view_mcpguardrail",)),
         RolePermissions(

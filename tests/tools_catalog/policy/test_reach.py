@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from invocations.approvals.models import McpToolApproval
+from mcphub.features.guardrails.guardrail import ToolGuardrails
 from mcphub.features.guardrails.models import McpGuardrail
 from mcphub.features.quotas.load import load_quotas
 from mcphub.features.quotas.models import McpQuota
@@ -69,7 +70,8 @@ def covers(name: str) -> bool:
     catalog = Catalog.load()
     tool: Tool = catalog.tools[catalog.real_name(name)]
     rules = [rule.name for rule in tool.policy.rules] if tool.policy is not None else []
-    guardrails = [each.name for each in tool.guardrails.arguments] if tool.guardrails is not None else []
+    found = tool.checks.get("guardrails")
+    guardrails = [each.name for each in found.arguments] if isinstance(found, ToolGuardrails) else []
     return "p" in [*rules, *guardrails, *(quota.name for quota in load_quotas(catalog).of_tool(tool))]
 
 
