@@ -81,7 +81,7 @@ def test_from_the_top_of_a_row_its_main_action_is_few_stops_away(page: Any, wher
 
 
 def test_from_the_top_of_every_list_its_main_action_is_few_stops_away(page: Any) -> None:
-    """What adds a row, else the first row, else the search."""
+    """The link that adds a row, else the first row, else the search."""
     told = {}
     for where in lists_on_the_map(page):
         page.goto(where)
