@@ -69,7 +69,7 @@ def _where(row: Model) -> Mapping[str, Any]:
 
 @adds_to_page(McpToolDefinition, McpToolset, McpConnection, McpPolicyRule, McpWorkspace, ApiKey, User, place=20)
 def its_calls(request: HttpRequest, row: Model) -> Iterator[PagePart]:
-    """Yield how the calls of a row went, its newest calls and failures, and who makes them."""
+    """Yield the figures of a row's calls, its newest calls and failures, and its callers or tools."""
     if not usage.may_see(request.user):
         return
     where = _where(row)

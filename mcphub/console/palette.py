@@ -208,6 +208,7 @@ def find_view(request: HttpRequest) -> HttpResponse:
                     groups.append((title, found))
         except TookTooLong:
             is_whole = False
+        groups.append(groups.pop(_DOCUMENTS))  # who writes a tool's name wants the tool
         if len(words) == 1 and request.user.has_perm("invocations.view_mcptoolinvocation"):
             link = f"{reverse(_CALLS)}?{urlencode({'q': sought})}"
             about = _t("by call, request, session or trace ID")
@@ -228,6 +229,8 @@ def find_view(request: HttpRequest) -> HttpResponse:
     return JsonResponse(answer, headers={"Cache-Control": "no-store"})
 
 
+_DOCUMENTS = 2
+"""The place of documents among the groups of the console."""
 _Groups = list[tuple[_Words, list[PaletteFinding]]]
 
 

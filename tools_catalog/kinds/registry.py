@@ -106,18 +106,18 @@ class ToolKind:
     about: ClassVar[str | Promise] = ""
     """For the page that asks for the kind of a new tool."""
     edits_configuration: ClassVar[bool] = True
-    """Whether the form of its tools shows the configuration as JSON; else its own fields make it."""
+    """The form of its tools shows the configuration as JSON; else the fields of the kind make it."""
     form_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the tool's form that this kind adds: see `make_form_fields`."""
 
     # Checking and serving ----------------------------------------------------------------------------
 
     def offered(self) -> Mapping[str, Sequence[str]]:
-        """Return what is chosen before a new tool's form is shown: field -> values."""
+        """Return the choices that come before the form of a new tool: field -> values."""
         return {}
 
     def initial(self, chosen: Mapping[str, str]) -> dict[str, Json]:
-        """Return what a new tool's form is filled in with, from the choice of what is `offered`."""
+        """Return the initial values of a new tool's form, from a choice of the values `offered`."""
         return {}
 
     def check(self, tool: DefinedTool) -> None:

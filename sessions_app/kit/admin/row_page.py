@@ -1,4 +1,4 @@
-"""The page of a row: what it is, how it does, who uses it, what waits, its history, and its form in parts.
+"""The page of a row: facts, figures of its calls, its users, waiting decisions, its history, and its form in parts.
 
 An admin class that names `page_facts` has such a page. Each floor adds what it knows with `adds_to_page`, so a new kind
 of row gets all of it by one line.
@@ -43,7 +43,7 @@ class PageFigure:
 
 @dataclass(frozen=True, slots=True)
 class PageWaiting:
-    """Something that waits for a person's decision."""
+    """A decision about the row that waits for a person."""
 
     words: object
     link: str
@@ -80,7 +80,7 @@ def adds_to_page(*models: type[Model], place: int) -> Callable[[_Adding], _Addin
 
 @dataclass(frozen=True)
 class ShownPage:
-    """What stands on a row's page above its form."""
+    """The parts of a row's page beside its form."""
 
     facts: list[tuple[str, object]]
     figures: list[PageFigure] = field(default_factory=list)
