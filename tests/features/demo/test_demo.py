@@ -56,7 +56,7 @@ def test_the_past_is_sealed_and_verifies_as_any_other() -> None:
     finally:
         database.close()
     group = ErrorGroup.objects.get(tool_name="billing.list_orders")
-    assert group.code == "upstream_error"
+    assert group.error_code == "upstream_error"
 
 
 @pytest.mark.django_db
