@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,10 +43,10 @@ def test_the_error_began_yesterday() -> None:
     assert END - history.BROKEN_FOR < min(broken) < END - timedelta(hours=12)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_the_past_is_sealed_and_verifies_as_any_other() -> None:
+def test_the_past_is_sealed_and_verifies_as_any_other(transactional_db: None, settings: Any, tmp_path: Path) -> None:
+    settings.MCPHUB_AUDIT_DIR = tmp_path / "audit"
     bundle.load(bundle.read_pack("starter"), reason="demo")
-    made = company.found("http://127.0.0.1:1")
+    made = company.found("https://demo.company.example")
     calls = history.calls(END)[-400:]
     assert recording.write(calls, made.keys, END) == 400
     assert McpToolInvocation.objects.count() == 400
