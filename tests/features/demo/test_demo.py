@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
@@ -17,6 +18,7 @@ from invocations.errors.models import ErrorGroup
 from invocations.models import McpToolInvocation
 from mcphub.features.demo import company, history, recording
 from mcphub.features.demo.serving import MARK_FILE
+from mcphub.groups import ROLES
 from sessions_app.kit.database import Dedicated
 from tests.factories import UserFactory
 from tools_catalog.bundles import bundle
@@ -56,8 +58,9 @@ def test_the_past_is_sealed_and_verifies_as_any_other(transactional_db: None, se
         assert service.log_of(database).head().through["invocation"] >= 400
     finally:
         database.close()
-    group = ErrorGroup.objects.get(tool_name="billing.list_orders")
-    assert group.error_code == "upstream_error"
+    failing = ErrorGroup.objects.filter(tool_name="billing.list_orders").values_list("error_code", flat=True)
+    assert "upstream_error" in failing
+    Group.objects.exclude(name__in=ROLES).delete()  # the fixture leaves the table alone, as migrations fill it
 
 
 @pytest.mark.django_db
