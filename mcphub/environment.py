@@ -109,7 +109,7 @@ def _whole(name: str, result: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class LimitBound:
     """A bound as it is in force, its default, and the variable that changes it; empty where none does."""
 
     value: float
@@ -128,7 +128,7 @@ class Limits:
     def __init__(self, variable: str) -> None:
         self.former: dict[str, str] = {}
         """Variables of 1.0.0 that are in use -> the words of the variable in their place."""
-        self.bounds: dict[str, Bound] = {}
+        self.bounds: dict[str, LimitBound] = {}
         self._variable = variable
         self._given: dict[str, str] = {}
         for word in names(variable):
@@ -140,7 +140,7 @@ class Limits:
     def number(self, name: str, default: float, *, least: float, most: float) -> float:
         label, given, variable = self._find(name)
         value = _number(label, given, default, least=least, most=most)
-        self.bounds[name] = Bound(value, default, least, most, variable)
+        self.bounds[name] = LimitBound(value, default, least, most, variable)
         return value
 
     def whole(self, name: str, default: int, *, least: int, most: int) -> int:

@@ -46,7 +46,7 @@ def set_by_flags(values: Mapping[str, str], limits: Iterable[str] = ()) -> None:
 
 def set_default(name: str, value: str) -> None:
     """Put a default that depends on other variables into the environment, where the variable has no value."""
-    if not variable(name):
+    if not variable(name).strip():
         os.environ[name] = value
         _derived.add(name)
 

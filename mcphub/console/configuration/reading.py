@@ -30,7 +30,7 @@ from invocations.chain.models import AuditPolicy
 from mcphub import feature_list, given
 from mcphub.console.configuration.bounds import BOUNDS
 from mcphub.console.configuration.variables import SECTIONS, VARIABLES, Variable
-from mcphub.environment import Bound
+from mcphub.environment import LimitBound
 from mcphub.parts import ConsoleSettings
 from mcphub.process import membership
 from sessions_app.kit.features import declared, installed
@@ -112,7 +112,7 @@ def _of_variable(each: Variable) -> ShownSetting:
     )
 
 
-def _of_bound(name: str, about: str, bound: Bound) -> ShownSetting:
+def _of_bound(name: str, about: str, bound: LimitBound) -> ShownSetting:
     source: given.Source = "default"
     if bound.variable:
         flag = given.source(name)

@@ -149,6 +149,7 @@ def _rules(company: Company) -> None:
             name=RULE,
             condition="args.amount > 100",
             effect="ask",
+            ask_seconds=30 * 86400,
             words="Refunds over 100 EUR need somebody of the service desk.",
             **asks,
         ),
@@ -165,8 +166,8 @@ def _rules(company: Company) -> None:
             key=company.keys["Nightly report"],
             unit="calls",
             period="month",
-            soft_limit=28,
-            hard_limit=36,
+            soft_limit=18,
+            hard_limit=24,
             words="The nightly report has a budget. Ask Jon for more.",
         ),
         Alert(

@@ -49,7 +49,7 @@ def fill(url: str, server: DemoServer) -> list[str]:
     now = timezone.now()
     with transaction.atomic():
         made = company.found(server.url)
-        past = recording.write(history.calls(now - timedelta(minutes=2)), made.keys, now)
+    past = recording.write(history.calls(now - timedelta(minutes=2)), made.keys, now)
     calls = 0
     lots = random.Random(7)  # noqa: S311 - the same demo each time
     with httpx2.Client(base_url=url, timeout=_SECONDS) as http:

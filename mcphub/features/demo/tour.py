@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from invocations.errors.models import ErrorGroup
+from mcphub.features.chat.models import ChatSession
 from mcphub.features.demo.serving import MARK_FILE
+from tools_catalog.models import McpUpstreamTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,12 @@ def card(request: HttpRequest) -> dict[str, Any] | None:
     return {"template": "demo/tour.html", "stops": stops} if stops else None
 
 
+def _page(rows: QuerySet[Any]) -> str:
+    """Return the page of the first row; where none is left, the list."""
+    name, row = f"admin:{rows.model._meta.app_label}_{rows.model._meta.model_name}", rows.first()
+    return reverse(f"{name}_changelist") if row is None else reverse(f"{name}_change", args=[row.pk])
+
+
 def _stops() -> list[tuple[str, TourStop]]:
     return [
         (
@@ -37,7 +47,7 @@ def _stops() -> list[tuple[str, TourStop]]:
                 _("An error that began yesterday"),
                 _("The billing API stopped listing orders. See who is affected, since when, and the failed calls."),
                 "report",
-                reverse("admin:invocations_errorgroup_changelist") + "?tool_name=billing.list_orders",
+                _page(ErrorGroup.objects.filter(tool_name="billing.list_orders", error_code="upstream_error")),
             ),
         ),
         (
@@ -55,7 +65,7 @@ def _stops() -> list[tuple[str, TourStop]]:
                 _("A tool that changed behind your back"),
                 _("The tracker’s search now asks for the whole conversation. The hub holds it back until you decide."),
                 "move_to_inbox",
-                reverse("admin:tools_catalog_mcpupstreamtool_changelist") + "?state__in=new,changed",
+                _page(McpUpstreamTool.objects.filter(state="changed")),
             ),
         ),
         (
@@ -64,7 +74,7 @@ def _stops() -> list[tuple[str, TourStop]]:
                 _("A conversation with its calls"),
                 _("A model called tools under the same rules. Each call is linked to its question."),
                 "forum",
-                reverse("admin:chat_chatsession_changelist"),
+                _page(ChatSession.objects.filter(queries__response__isnull=False).order_by("created_at")),
             ),
         ),
         (
