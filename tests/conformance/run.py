@@ -146,7 +146,8 @@ def own_skills(hub: Hub) -> Iterator[None]:
 @contextmanager
 def relayed_skills(hub: Hub, there: Path) -> Iterator[None]:
     """Connect an upstream with the same skills."""
-    files = {f"acme/refunds/{path}": text for path, text in skills.FILES.items()}
+    # The suite reads the first skill's directory, and wants another one in it.
+    files = {f"acme/refunds/{path}": text for path, text in {**skills.FILES, "partial/more/x.txt": "x"}.items()}
     for path, text in {**files, "greeting/SKILL.md": skills.ENTRY.format(name="greeting")}.items():
         (there / path).parent.mkdir(parents=True, exist_ok=True)
         (there / path).write_bytes(text.encode())

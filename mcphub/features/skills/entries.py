@@ -45,7 +45,7 @@ class RelayedEntry:
 
     @property
     def definition(self) -> dict[str, Json]:
-        """Return what a person approves: every file by its path, with its digest."""
+        """Return the subject of an approval: every file by its path, with its digest."""
         files: Json = DYNAMIC
         if self.files is not None:
             files = {path: {"digest": file.digest, "size": file.size} for path, file in sorted(self.files.items())}
@@ -61,7 +61,7 @@ class RelayedEntry:
 
 
 def uri_of_entry(raw: Json) -> str:
-    """Return the URI of an entry; empty for what is no entry."""
+    """Return the URI of an entry; empty for anything else."""
     uri = raw.get("uri") if isinstance(raw, dict) else None
     return uri if isinstance(uri, str) else ""
 
@@ -102,13 +102,13 @@ def entry_of(raw: dict[str, Json], *, may_be_generated: bool) -> RelayedEntry:
 
 
 def listed(definition: dict[str, Json], refusal: str = "") -> Listed:
-    """Return the offer of a definition. One that is refused differs from what it is once it can be read."""
+    """Return the offer of a definition. The reason of a refusal is part of its digest: mended, it is another offer."""
     digest = json.digest(json.canonical([definition, refusal]))
     return Listed(str(definition["uri"]), definition, digest, digest, refusal)
 
 
 def refused(raw: Json, refusal: str) -> Listed:
-    """Return the offer of an entry that cannot be made available, with as much of it as is known to be well formed."""
+    """Return the offer of an entry that cannot be made available, with its well-formed part."""
     uri = storable(uri_of_entry(raw)[:LONGEST_URI])
     try:
         return listed({**entry_of(raw, may_be_generated=True).definition, "uri": uri}, refusal)
@@ -147,8 +147,8 @@ def checked(entry: RelayedEntry, files: Mapping[str, bytes]) -> SkillContents:
 
 
 def place_of(slug: str, uri: str) -> str:
-    """Return the path here of a connection's skill: the connection, a full stop and what stands before the name there,
-    then the name. No two URIs of connections have one path, and none lies within another.
+    """Return the path here of a connection's skill: the connection, a full stop and the path there, its slashes but the
+    last one as full stops. No two URIs of connections have one path, and none lies within another.
     """
     root = uri.removesuffix(f"/{ENTRY}")
     *before, name = root.removeprefix(SCHEME).split("/")

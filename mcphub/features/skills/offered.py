@@ -31,7 +31,7 @@ from tools_catalog.upstream import pool
 from tools_catalog.upstream.sights import Sight
 
 ORIGIN = "mcphub/origin"
-"""In the `_meta` of an entry: the connection whose skill it is, and its URI there."""
+"""In the `_meta` of an entry: the connection that the skill comes from, and its URI there."""
 _SECONDS = 30.0
 
 
@@ -170,7 +170,7 @@ def read_prompts() -> Iterator[Prompt]:
 
 
 def _look_for_changes(connection: str) -> None:
-    """Connect the upstream where it is not, in the background: its skills are read anew then."""
+    """Connect the upstream in the background, unless it is connected: its skills are read anew then."""
     with contextlib.suppress(ConnectionFailed):  # no hub runs here
         if (found := pool.here().find(connection)) is not None:
             found.want()

@@ -43,7 +43,7 @@ async def read(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) ->
     """Return the skills that an upstream offers. Raises the errors of its lists, and SessionLost."""
     if spec.lists_per_person:  # whose skill one would be depends on the caller, and a copy is the same for all
         return None
-    known = await database_sync_to_async(_Known.load)(spec.id)
+    known = await database_sync_to_async(_KnownSkills.load)(spec.id)
     if not session.era.declares(EXTENSION):
         return {} if known.offered else None
     found: dict[str, Listed] = {}
@@ -76,7 +76,7 @@ async def read(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownSkills:
     """What the hub has of one connection's skills."""
 
     versions: Mapping[str, tuple[str, str]]
@@ -85,7 +85,7 @@ class _Known:
     approved: frozenset[str]
 
     @classmethod
-    def load(cls, connection_id: int) -> _Known:
+    def load(cls, connection_id: int) -> _KnownSkills:
         stored = SkillVersion.objects.filter(connection=connection_id).values_list("uri", "digest", "frontmatter")
         offers = McpUpstreamTool.objects.filter(connection=connection_id, kind=KIND, is_gone=False)
         offered = dict(offers.values_list("upstream_name", "approved_digest"))
@@ -111,7 +111,7 @@ def is_of(version: SkillVersion, definition: Mapping[str, Json]) -> bool:
     return is_same and _digest(version.frontmatter) == _digest(definition["frontmatter"])
 
 
-async def _entries(session: OffersSession, known: _Known) -> list[Json]:
+async def _entries(session: OffersSession, known: _KnownSkills) -> list[Json]:
     """Return the listed entries, and those of approved skills that a partial list does not have."""
     found = [raw for raw in await session.pages(KIND, "skills/list", "skills") if entries.uri_of_entry(raw)]
     for uri in sorted(known.approved - {entries.uri_of_entry(raw) for raw in found})[:MOST_SKILLS]:
