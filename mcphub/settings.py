@@ -17,7 +17,7 @@ from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
 from mcphub import environment as env
-from mcphub import feature_list, given
+from mcphub import feature_list, given, moved
 from tools_catalog import encryption_keys
 
 # Where things are ------------------------------------------------------------------------------------
@@ -48,6 +48,8 @@ MCPHUB_DATABASE_URL = env.text("MCPHUB_DATABASE_URL", f"sqlite:///{MCPHUB_DATA_D
 DATABASES = {"default": env.database("MCPHUB_DATABASE_URL", MCPHUB_DATABASE_URL)}
 _engine = DATABASES["default"]["ENGINE"]
 if _engine.endswith("sqlite3"):
+    if _moved := moved.why_not(Path(DATABASES["default"]["NAME"])):
+        raise ImproperlyConfigured(_moved)
     DATABASES["default"]["OPTIONS"] |= given.SQLITE_OPTIONS
     # A file, so that the ledger's own connection sees what a test wrote.
     DATABASES["default"]["TEST"] = {"NAME": str(MCPHUB_DATA_DIR / "test.sqlite3")}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from mcphub.commands import audit_calls, audit_retention
 from mcphub.commands.audit_log import open_log
+from mcphub.commands.progress import progress
 from mcphub.commands.rows import print_json
 from mcphub.commands.stop import Stop, database_or_stop, start_django
 
@@ -172,7 +173,7 @@ def _verify(options: argparse.Namespace) -> int:
             print("Nothing is sealed yet.")
             return 0
         whole = log.head().position
-        with _bar(whole, "rows") as more:
+        with progress(whole, "rows") as more:
             summary = _judged(log, lambda: checking.verify(log, keys, trusted, kept, more), options)
         waiting = service.sealer_of(database).unsealed()
         open_alarms = alarms.reconcile(log, service.alarm_file())
@@ -290,11 +291,11 @@ def _export(options: argparse.Namespace) -> int:
             out = stack.enter_context(_output(options))
             _tell(options, selection)
             if options.format == "csv":
-                with _bar(log.highest()["invocation"], "calls") as more:
+                with progress(log.highest()["invocation"], "calls") as more:
                     count = exporting.write_csv(out, log, selection, resume=resume, written=more)
                 print(f"{count} calls", file=sys.stderr)
                 return 0
-            with _bar(log.head().position, "rows") as more:
+            with progress(log.head().position, "rows") as more:
                 blocks, rows = exporting.write_jsonl(
                     out,
                     log,
@@ -449,25 +450,6 @@ def _rotate(options: argparse.Namespace) -> int:
 
 
 # What the verbs share ----------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _bar(whole: int, words: str) -> Iterator[Callable[[int], object]]:
-    """A progress bar on a terminal, nothing elsewhere."""
-    from invocations.chain.verifier import show_progress
-
-    done, shown_at, is_shown = 0, 0.0, sys.stderr.isatty()
-
-    def more(count: int) -> None:
-        nonlocal done, shown_at
-        done += count
-        if is_shown and time.monotonic() - shown_at > 0.2:
-            shown_at = time.monotonic()
-            show_progress(done, whole, f"{done} {words}")
-
-    yield more
-    if is_shown and shown_at:
-        show_progress(whole, whole, f"{done} {words}\n")
 
 
 def _number(text: str) -> int:

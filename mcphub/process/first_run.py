@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from invocations.ledger import durability
-from mcphub import checks
+from mcphub import checks, moved
 from mcphub.commands.stop import Stop
 from mcphub.process import known_data
 from sessions_app.kit.database import Dedicated, is_pooled
@@ -105,6 +105,9 @@ def one_at_a_time() -> Iterator[None]:
     with (settings.MCPHUB_DATA_DIR / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if connection.vendor != "postgresql":
+            # Moved while this start waited, after it read the settings.
+            if why := moved.why_not(Path(str(connection.settings_dict["NAME"]))):
+                raise Stop(f"mcphub: {why}", status=2)
             yield
             return
         # Other machines share the database, not the file. The lock ends with its connection, which is outside

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
+from mcphub import moved
 from mcphub.commands.stop import Stop
 
 MEND = "Start the version that wrote it, or name another place with --data-dir or MCPHUB_DATABASE_URL."
@@ -43,5 +44,10 @@ def why_not() -> str:
 
 def check() -> None:
     """Stop where the data is of an unknown version; nothing was changed until here."""
+    if moved.is_half_done(connection):
+        raise Stop(
+            "mcphub: a move from SQLite into this database has not ended. Run `mcphub database move` again, and it "
+            "begins anew; or start the hub without MCPHUB_DATABASE_URL, on the old file, which is as it was."
+        )
     if why := why_not():
         raise Stop(f"mcphub: {why} Nothing was changed. {MEND}")

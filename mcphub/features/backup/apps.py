@@ -19,4 +19,9 @@ class BackupConfig(FeatureConfig):
             "put a backup into an empty data directory and database, and verify its audit",
             "mcphub.features.backup.commands.restore",
         ),
+        HubCommand(
+            "database",
+            "move the database of a stopped hub from SQLite to PostgreSQL",
+            "mcphub.features.backup.commands.database",
+        ),
     )

@@ -77,14 +77,14 @@ class Snapshot:
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
-        self.tables = {table: _columns(raw, table) for table in ours()}
+        self.tables = {table: columns(raw, table) for table in ours()}
         names = "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = current_schema()"
         self.sequences = {name: last for name, last in raw.execute(names).fetchall() if last is not None}
 
     def rows(self, table: str) -> Iterator[bytes]:
         """Return a table in parts of some MiB, as COPY writes text."""
         part = bytearray()
-        with self._raw.cursor().copy(f"COPY {_quoted(table)} ({_listed(self.tables[table])}) TO STDOUT") as copy:
+        with self._raw.cursor().copy(f"COPY {quoted(table)} ({listed(self.tables[table])}) TO STDOUT") as copy:
             for block in copy:
                 part += block
                 if len(part) >= PART_BYTES:
@@ -129,7 +129,7 @@ class Loading:
             connection.close()
             raw = self._database.raw
             raw.execute("BEGIN")
-            raw.execute(f"TRUNCATE {', '.join(map(_quoted, ours()))} RESTART IDENTITY CASCADE")
+            raw.execute(f"TRUNCATE {', '.join(map(quoted, ours()))} RESTART IDENTITY CASCADE")
             raw.execute("SET CONSTRAINTS ALL DEFERRED")
         except BaseException:
             self._drop()
@@ -142,26 +142,31 @@ class Loading:
         self._database.close()
 
     def rows(self, table: str, columns: Iterable[str], parts: Iterable[bytes]) -> None:
-        with self._database.raw.cursor().copy(f"COPY {_quoted(table)} ({_listed(columns)}) FROM STDIN") as copy:
+        with self._database.raw.cursor().copy(f"COPY {quoted(table)} ({listed(columns)}) FROM STDIN") as copy:
             for part in parts:
                 copy.write(part)
 
     def done(self, sequences: dict[str, Json]) -> None:
         for name, last in sequences.items():
-            self._database.raw.execute("SELECT setval(%s::regclass, %s)", [_quoted(name), last])
+            self._database.raw.execute("SELECT setval(%s::regclass, %s)", [quoted(name), last])
         self._database.raw.execute("COMMIT")
         self._is_done = True
 
     def _drop(self) -> None:
         self._database.close()
         connection.close()
-        tables = ours()
-        with connection.cursor() as cursor:
-            for table in tables:
-                cursor.execute(f"DROP TABLE IF EXISTS {_quoted(table)} CASCADE")
+        drop_ours()
 
 
-def _columns(raw: Any, table: str) -> list[str]:
+def drop_ours() -> None:
+    """Drop the hub's tables in PostgreSQL."""
+    found = ours()
+    with connection.cursor() as cursor:
+        for table in found:
+            cursor.execute(f"DROP TABLE IF EXISTS {quoted(table)} CASCADE")
+
+
+def columns(raw: Any, table: str) -> list[str]:
     asked = (
         "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = %s "
         "AND is_generated = 'NEVER' ORDER BY ordinal_position"
@@ -169,9 +174,9 @@ def _columns(raw: Any, table: str) -> list[str]:
     return [row[0] for row in raw.execute(asked, [table]).fetchall()]
 
 
-def _listed(columns: Iterable[str]) -> str:
-    return ", ".join(map(_quoted, columns))
+def listed(columns: Iterable[str]) -> str:
+    return ", ".join(map(quoted, columns))
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
