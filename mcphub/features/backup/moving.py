@@ -28,7 +28,7 @@ from invocations.chain.verifier import Bad, Summary
 from mcphub import moved
 from mcphub.commands.progress import progress
 from mcphub.features.backup import tables
-from mcphub.features.backup.sqlite_source import Source, held
+from mcphub.features.backup.sqlite_source import SqliteSource, held
 from sessions_app.history import events
 from sessions_app.kit.database import Dedicated
 
@@ -88,7 +88,7 @@ def move(path: Path, target: str) -> Moved:
     return Moved(len(counts), sum(counts.values()), before)
 
 
-def _check(source: Source) -> None:
+def _check(source: SqliteSource) -> None:
     """Raise CannotMove or InUse unless source and target fit and nobody works with the source."""
     try:
         applied = source.migrations()
@@ -123,7 +123,7 @@ def _make_tables() -> None:
     connection.close()
 
 
-def _copy_all(source: Source, raw: Any) -> dict[str, int]:
+def _copy_all(source: SqliteSource, raw: Any) -> dict[str, int]:
     """Fill all tables; return table -> number of rows."""
     names = [table for table in tables.ours() if table != _OF_DJANGO]
     raw.execute(f"TRUNCATE {', '.join(map(tables.quoted, names))}")  # of what migrations wrote
@@ -139,7 +139,7 @@ def _copy_all(source: Source, raw: Any) -> dict[str, int]:
     return counts
 
 
-def _copy(source: Source, raw: Any, table: str, more: Callable[[int], object]) -> int:
+def _copy(source: SqliteSource, raw: Any, table: str, more: Callable[[int], object]) -> int:
     columns = tables.columns(raw, table)
     if differing := source.columns(table) ^ set(columns):
         raise CannotMove(f"The table {table} has other columns there than here ({', '.join(sorted(differing))}).")
@@ -173,7 +173,7 @@ def _refused(table: str, columns: list[str], row: tuple[Any, ...] | None, error:
     return f"PostgreSQL does not take a value: {str(error).partition(chr(10))[0]} ({place})."
 
 
-def _continue_numbers(source: Source, raw: Any, table: str) -> None:
+def _continue_numbers(source: SqliteSource, raw: Any, table: str) -> None:
     """Let the target go on after the highest number that the source ever gave."""
     identity = raw.execute(
         "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = %s "

@@ -23,7 +23,7 @@ class InUse(Exception):
     """Somebody works with the database; the message names whom, and the next step."""
 
 
-class Source:
+class SqliteSource:
     """Reads only, in one transaction that has the right to write, so that no other one has it."""
 
     def __init__(self, raw: sqlite3.Connection, path: Path) -> None:
@@ -75,7 +75,7 @@ class Source:
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[Source]:
+def held(path: Path) -> Iterator[SqliteSource]:
     """Open the database and keep others from writing; raise InUse where one does. Nothing in it changes."""
     raw = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", _WAITS_SECONDS, isolation_level=None, uri=True)
     with contextlib.closing(raw):
@@ -86,7 +86,7 @@ def held(path: Path) -> Iterator[Source]:
                 raise
             raise InUse("Another program writes to this database. Stop it first.") from error
         try:
-            yield Source(raw, path)
+            yield SqliteSource(raw, path)
         finally:
             raw.execute("ROLLBACK")
 
