@@ -17,7 +17,6 @@ from mcphub.features.events.callbacks import CallbackFailed
 from mcphub.features.events.models import EventDelivery, EventLog, EventSubscription, Occurrence
 from mcphub.features.events.reading import EventFilter, EventPage
 from mcphub.features.notifications import noticing, sources
-from mcphub.features.notifications.catalogue import KINDS
 from mcphub.features.notifications.models import Notice, new_secret
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import InvalidParams
