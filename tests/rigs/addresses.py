@@ -17,6 +17,7 @@ from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.features.audit_export.models import ShippingTarget
 from mcphub.features.chat.models import ChatKey, ChatModel, ChatModelPrice, ChatProvider, ChatSession, Query
+from mcphub.features.events.models import UpstreamEvent
 from mcphub.features.fitting.models import ResultSize
 from mcphub.features.login.invitations import invite
 from mcphub.features.login.models import LinkedIdentity, LoginProvider, SecondFactor
@@ -226,6 +227,9 @@ _MADE: dict[str, Callable[[], Any]] = {
     "invocations_mcpapproval": _approval,
     "invocations_mcpquota": lambda: McpQuota.objects.create(name="few", hard_limit=5, enabled=False),
     "skills_skill": _skill,
+    "events_upstreamevent": lambda: UpstreamEvent.objects.create(
+        connection=make.McpConnectionFactory(), name_there="paid", name="shop/paid", offered={"name": "paid"}
+    ),
     "fitting_resultsize": lambda: ResultSize.objects.create(tool=_tool(), most_characters=4000),
     "invocations_mcptoolapproval": lambda: McpToolApproval.objects.create(tool=_tool()),
 }

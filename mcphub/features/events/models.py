@@ -241,7 +241,7 @@ class UpstreamEvent(models.Model):
     offered = JSONText(_("definition"), default=dict, editable=False)
     """As the upstream listed it last; empty: it lists it no more."""
     approved = JSONText(_("approved definition"), default=dict, editable=False)
-    """Served, and held against what comes. Empty: not approved."""
+    """Served, and held against the events that come. Empty: not approved."""
     cursor = models.TextField(blank=True, editable=False)
     """Where to go on there, as JSON; empty: from now on."""
     due_at = models.DateTimeField(default=timezone.now, editable=False)

@@ -29,14 +29,14 @@ WAYS = ("push", "poll")
 
 @dataclass(frozen=True, slots=True)
 class EventOffers:
-    """What an upstream lists: definitions by name, and what is wrong with the list."""
+    """The list of an upstream: definitions by name, and a problem of the list."""
 
     definitions: Mapping[str, dict[str, Json]]
     problem: str = ""
 
 
 def read(listed: list[Json], problem: str = "") -> EventOffers:
-    """Read the entries of `events/list`. What cannot be offered is left out and named. Pure."""
+    """Read the entries of `events/list`. Entries that cannot be offered are left out and named. Pure."""
     found: dict[str, dict[str, Json]] = {}
     for entry in listed:
         definition, refusal = _definition(entry)
@@ -81,7 +81,7 @@ def _definition(entry: Json) -> tuple[dict[str, Json] | None, str]:
 
 @transaction.atomic
 def reconcile(connection_id: int, offers: EventOffers) -> None:
-    """Keep what an upstream lists. A changed definition waits; the approved one is served and checked on."""
+    """Keep the types that an upstream lists. A changed definition waits; the approved one is served and checked on."""
     slug = McpConnection.objects.values_list("slug", flat=True).get(pk=connection_id)
     rows = {row.name_there: row for row in UpstreamEvent.objects.filter(connection_id=connection_id)}
     for name, definition in offers.definitions.items():

@@ -43,7 +43,8 @@ _REOPENED_AFTER_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 600.0
 _MOST_PAGES = 20
 _MOST_IN_POLL = 100
-_MOST_QUEUED = 1000
+_MOST_QUEUED = 300
+"""Notifications of one stream that wait to be stored."""
 _PREFIX: Final = "notifications/events/"
 
 
@@ -183,7 +184,7 @@ class EventRelay:
             seconds = await receive(connection, wanted)  # type: ignore[misc]  # both are coroutine functions
         except HeldElsewhere:
             raise
-        except (HubError, TimeoutError) as error:
+        except (HubError, TimeoutError, ValueError) as error:
             code = error.details.get("upstream", {}).get("code") if isinstance(error, errors.UpstreamError) else None
             if code in (UNSUPPORTED, errors.INVALID_PARAMS) and wanted.cursor is not None:
                 await database_sync_to_async(taking.forget_place)(self._process_id, wanted.id)
@@ -222,7 +223,7 @@ class EventRelay:
 
         def follow(method: str, params: dict[str, Json]) -> None:
             try:
-                queue.put_nowait((method.removeprefix(_PREFIX), params))
+                queue.put_nowait((method.removeprefix(_PREFIX), _bounded(params)))
             except asyncio.QueueFull:
                 is_full.set()  # it is read on from the last cursor
 
@@ -282,6 +283,16 @@ class EventRelay:
     async def _take(self, wanted: WantedEvent, came: list[Json], cursor: Json, *, skipped: bool) -> taking.Taken:
         store = database_sync_to_async(taking.take)
         return await asyncio.shield(store(self._process_id, wanted.id, came, cursor, skipped=skipped))
+
+
+def _bounded(params: dict[str, Json]) -> dict[str, Json]:
+    """Return a notification as it waits to be stored: without data that are refused anyway."""
+    try:
+        if len(json.dumps(params)) <= 2 * taking.MOST_BYTES:
+            return params
+    except (ValueError, RecursionError):
+        return {}
+    return {name: value for name, value in params.items() if name in ("eventId", "name", "cursor")}
 
 
 def _wanted(connection_id: int) -> list[WantedEvent]:

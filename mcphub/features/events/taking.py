@@ -1,7 +1,7 @@
 """Events of upstreams, into the log: checked, each once, in bounded numbers, with the place to go on from.
 
 All of a batch, its cursor too, is one transaction of the worker that holds the upstream's lease. So a worker that is
-killed loses nothing, and what comes once more from the last cursor is known by its ID there.
+killed loses nothing, and an event that comes once more from the last cursor is known by its ID there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_AN_HOUR = 5000
 """Of one upstream. Then it is left alone until the hour is over."""
 MOST_IN_BATCH = 1000
 MOST_KEPT_OF_TYPE = 5000
-_MOST_BYTES = 64 * 1024
+MOST_BYTES = 64 * 1024
 """Of the data of one event."""
 _LONGEST_ID = 200
 _LONGEST_CURSOR = 4096
@@ -42,13 +42,13 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     stored: int = 0
     repeated: int = 0
     refused: int = 0
     is_paused: bool = False
-    """The upstream is left alone for a while; the cursor stays before what was not stored."""
+    """The upstream is left alone for a while; the cursor stays before the first event that was not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def release(process_id: str, connection_ids: Iterable[int] | None = None) -> Non
 
 
 def take(process_id: str, event_id: int, came: list[Json], cursor: Json, *, skipped: bool = False) -> Taken:
-    """Store what came of one type. `cursor` is the place after the batch; None: the upstream has no places.
+    """Store a batch of one type. `cursor` is the place after the batch; None: the upstream has no places.
 
     `skipped`: the upstream states that it left out events. Raises LeaseLost.
     """
@@ -221,8 +221,8 @@ def _read(row: UpstreamEvent, validator: schemas.Validator, entry: Json) -> Rece
         text = json.canonical(data)
     except (ValueError, RecursionError) as error:
         raise NotTaken(f"The data of {id_there} cannot be kept: {error}") from error
-    if len(text.encode()) > _MOST_BYTES:
-        raise NotTaken(f"The data of {id_there} are larger than {_MOST_BYTES} bytes.")
+    if len(text.encode()) > MOST_BYTES:
+        raise NotTaken(f"The data of {id_there} are larger than {MOST_BYTES} bytes.")
     if validator.may_hold(text) or not validator.is_valid(data):
         raise NotTaken(f"The data of {id_there} do not fit the approved schema.")
     return ReceivedEvent(id_there, data, _moment(entry.get("timestamp")), entry.get("cursor"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +12,15 @@ from typing import Any
 import pytest
 
 from mcphub.cli import main
+from mcphub.features.events import callbacks
 from mcphub.features.events.models import EventChallenge, EventSubscription
 from mcphub.features.notifications.models import new_secret
 from sessions_app.history.models import AuditEvent
 from sessions_app.models import ApiKey
+from sessions_app.protocol.errors import InvalidParams
 from tests.features.events.receivers import CallbackReceiver
 from tests.rest import by_key, by_person, by_token, error_of
+from tests.tools_catalog.addresses import CLOSED, ODD_URLS
 from tools_catalog.egress import guard
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -73,6 +78,23 @@ def test_addresses_secrets_and_callbacks_are_checked_as_over_mcp(receiver: Callb
     receiver.echoes = False
     assert error_of(post(client, wish(receiver.url)), 409, "conflict")["details"] == {"reason": "challenge_failed"}
     assert (EventChallenge.objects.count(), EventSubscription.objects.count()) == (1, 0)
+
+
+def test_no_form_of_an_inner_address_is_taken_as_a_callback() -> None:
+    literals = [f"[{text}]" if ":" in text else text for text in CLOSED]
+    whole = [str(int(ipaddress.ip_address(text))) for text in CLOSED if ":" not in text]
+    hexed = [hex(int(text)) for text in whole]
+    hosts = [*literals, *whole, *hexed]
+    forms = [*(f"https://{host}{rest}" for host in hosts for rest in ("/hook", ":8443/")), *ODD_URLS]
+    assert len(forms) > 161
+    taken = []
+    for url in forms:
+        with contextlib.suppress(InvalidParams):
+            taken.append(callbacks.checked_url(url))
+    assert taken == []
+    client = by_key("tools:list")
+    error_of(post(client, wish("https://[::ffff:169.254.169.254]/latest")), 400, "invalid_params")
+    assert EventChallenge.objects.count() == 0
 
 
 def test_an_operator_lists_and_ends_what_a_person_subscribed(receiver: CallbackReceiver) -> None:

@@ -11,14 +11,13 @@ from django.utils import timezone
 from oauth2_provider.models import Application
 
 from mcphub.features.events.subscriber import EventSubscriber
-from mcphub.features.notifications.catalogue import KINDS
 from mcphub.features.signin.models import Consent
 from sessions_app.caller import Caller, caller_of_key
 from sessions_app.models import ApiKey, McpWorkspace
 from tools_catalog.catalog.snapshot import Catalog
 
 pytestmark = pytest.mark.django_db
-OPERATORS_ONLY = KINDS["audit.alarm"]
+OPERATORS_ONLY = "audit.alarm"
 
 
 def stored(subscriber: EventSubscriber) -> EventSubscriber:
