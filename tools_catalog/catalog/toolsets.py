@@ -201,7 +201,8 @@ class Toolset(Selection):
         return {**params, "name": wrapped["name"], "arguments": wrapped.get("arguments", {})}
 
     async def searched(self, query: str, limit: int, caller: Audience) -> dict[str, Json]:
-        """Return what a search finds by words, and by what features know besides. A tool's name needs no more."""
+        """Return the tools that a search finds by words and by the orders of features, which a tool's own name needs
+        not."""
         offered = self.offered(caller)
         orders = [] if query.strip() in offered else await closest(query, self, offered)
         return self.search(query, limit, caller, orders)

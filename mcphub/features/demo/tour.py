@@ -11,9 +11,9 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from invocations.errors.models import ErrorGroup
 from mcphub.features.chat.models import ChatSession
 from mcphub.features.demo.serving import MARK_FILE
+from mcphub.features.error_groups.models import ErrorGroup
 from tools_catalog.models import McpUpstreamTool
 
 

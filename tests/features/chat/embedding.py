@@ -1,4 +1,4 @@
-"""Embeddings of a scripted model: words of one meaning have one place in the vector."""
+"""Embeddings of a scripted model: words of one meaning share a place in the vector."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 
 DIMENSIONS = 64
 STALLS, FAILS = "@@stalls", "@@fails"
-_MEANINGS = {"total": "add", "sum": "add", "plus": "add", "automobile": "car", "vehicle": "car"}
+_MEANINGS = {"zorp": "car"}
 
 
 def embedding(text: str) -> list[float]:

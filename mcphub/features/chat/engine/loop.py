@@ -35,7 +35,7 @@ from mcphub.features.chat.engine.events import (
     TurnFinished,
 )
 from mcphub.features.chat.engine.metering import Metering
-from mcphub.features.chat.engine.offering import Offer, offer_for
+from mcphub.features.chat.engine.offering import ToolOffer, offer_for
 from mcphub.features.chat.engine.provider_request import ProviderRequest, speaker
 from mcphub.features.chat.engine.tool_calls import ToolCallRunner
 from mcphub.features.chat.engine.turn import Turn
@@ -77,7 +77,7 @@ class TurnRun:
         self._stored = 0
         self._refusing = outgoing.refusing(turn.messages)
         """Models that refused to load tools, in this conversation."""
-        self._offer = Offer.SEARCH
+        self._offer = ToolOffer.SEARCH
         """How the last request offered the tools."""
         self._notices: list[str] = []
         self._rounds: list[dict[str, Json]] = []

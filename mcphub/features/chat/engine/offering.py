@@ -30,7 +30,7 @@ _SENTENCE = (
 )
 
 
-class Offer(StrEnum):
+class ToolOffer(StrEnum):
     """The values of `ChatProvider.tools_offered`."""
 
     AUTO = "auto"
@@ -48,33 +48,36 @@ class Offer(StrEnum):
         return _WIRES.get(self, CHAT)
 
 
-_WIRES: dict[Offer, Wire] = {Offer.RESPONSES: responses.ResponsesWire(), Offer.MESSAGES: messages.MessagesWire()}
-_PARAMETERS = {Offer.RESPONSES: responses.PARAMETERS, Offer.MESSAGES: messages.PARAMETERS}
+_WIRES: dict[ToolOffer, Wire] = {
+    ToolOffer.RESPONSES: responses.ResponsesWire(),
+    ToolOffer.MESSAGES: messages.MessagesWire(),
+}
+_PARAMETERS = {ToolOffer.RESPONSES: responses.PARAMETERS, ToolOffer.MESSAGES: messages.PARAMETERS}
 _PARTS = frozenset({"text", "image_url"})
 
 
-def offer_for(turn: Turn, model: Model, functions: Functions, refusing: Collection[str]) -> Offer:
+def offer_for(turn: Turn, model: Model, functions: Functions, refusing: Collection[str]) -> ToolOffer:
     """Return how a model gets the tools that the turn's toolset is searched for. `refusing`: IDs of models that refused
     to load tools in this conversation."""
     provider = model.provider
-    offer = Offer(provider.tools_offered)
+    offer = ToolOffer(provider.tools_offered)
     if turn.searched is None or not model.tools:
-        return Offer.SEARCH
-    if offer is Offer.AUTO:
-        offer = Offer(native_wire(provider.kind, provider.base_url, model.name) or Offer.SEARCH)
-    if offer is Offer.EAGER:
+        return ToolOffer.SEARCH
+    if offer is ToolOffer.AUTO:
+        offer = ToolOffer(native_wire(provider.kind, provider.base_url, model.name) or ToolOffer.SEARCH)
+    if offer is ToolOffer.EAGER:
         most = dialect_of(provider.kind, provider.base_url, model.name).most_tools
-        fits = len(_listed(functions, Offer.EAGER)) + len(functions.client_tools) <= most
+        fits = len(_listed(functions, ToolOffer.EAGER)) + len(functions.client_tools) <= most
     else:
         fits = not offer.is_native or (model.id not in refusing and _is_expressible(offer, turn, functions))
     # A loaded function must not have the name of another one.
     are_apart = functions.reached.keys().isdisjoint({*functions.tools, *functions.client_tools})
-    return offer if fits and are_apart else Offer.SEARCH
+    return offer if fits and are_apart else ToolOffer.SEARCH
 
 
-def as_offered(functions: Functions, offer: Offer) -> Functions:
+def as_offered(functions: Functions, offer: ToolOffer) -> Functions:
     """Return the functions with those in the model's list that it starts with."""
-    return functions if offer is Offer.SEARCH else functions.listing(_listed(functions, offer))
+    return functions if offer is ToolOffer.SEARCH else functions.listing(_listed(functions, offer))
 
 
 def deferred_tools(functions: Functions, dialect: Dialect) -> DeferredTools:
@@ -97,14 +100,14 @@ def _loading(tool: dict[str, Json]) -> dict[str, Json]:
     return {**tool, "function": {**function, "description": _SENTENCE, "parameters": parameters}}
 
 
-def _listed(functions: Functions, offer: Offer) -> dict[str, Tool]:
-    if offer is Offer.EAGER:
+def _listed(functions: Functions, offer: ToolOffer) -> dict[str, Tool]:
+    if offer is ToolOffer.EAGER:
         own = {name: tool for name, tool in functions.tools.items() if name not in (SEARCH, DESCRIBE, CALL)}
         return {**own, **functions.reached}
     return {name: tool for name, tool in functions.tools.items() if name not in (DESCRIBE, CALL)}
 
 
-def _is_expressible(offer: Offer, turn: Turn, functions: Functions) -> bool:
+def _is_expressible(offer: ToolOffer, turn: Turn, functions: Functions) -> bool:
     """Return whether a wire has a place for all of the request."""
     choice = turn.parameters.get("tool_choice")
     named = (choice.get("function") or {}).get("name") if isinstance(choice, dict) else None
@@ -115,5 +118,5 @@ def _is_expressible(offer: Offer, turn: Turn, functions: Functions) -> bool:
         turn.parameters.keys() <= _PARAMETERS[offer]
         and named not in (SEARCH, DESCRIBE, CALL)
         and all(isinstance(part, dict) and part.get("type") in _PARTS for part in parts)
-        and (offer is not Offer.MESSAGES or len(functions.reached) <= MOST_DEFERRED)
+        and (offer is not ToolOffer.MESSAGES or len(functions.reached) <= MOST_DEFERRED)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcphub.features.chat.dialects import dialect_of, of_wire
-from mcphub.features.chat.engine.offering import Offer, as_offered, deferred_tools, with_search
+from mcphub.features.chat.engine.offering import ToolOffer, as_offered, deferred_tools, with_search
 from mcphub.features.chat.engine.outgoing import outgoing
 from mcphub.features.chat.engine.turn import Turn
 from mcphub.features.chat.errors import invalid
@@ -38,7 +38,7 @@ class ProviderRequest:
         *,
         is_first: bool,
         without_tools: bool,
-        offer: Offer = Offer.SEARCH,
+        offer: ToolOffer = ToolOffer.SEARCH,
     ) -> ProviderRequest:
         """Raise ChatError where the model cannot use the tools, or `tool_choice` names none of them."""
         functions, wire = as_offered(functions, offer), offer.wire
@@ -50,7 +50,7 @@ class ProviderRequest:
                 "Ask without tools, or another model.",
             )
         dialect = of_wire(dialect_of(model.provider.kind, model.provider.base_url, model.name), wire.name)
-        is_openai = dialect.name in ("openai", "azure") or offer is Offer.RESPONSES
+        is_openai = dialect.name in ("openai", "azure") or offer is ToolOffer.RESPONSES
         messages = outgoing(messages, speaker(model, offer), dialect)
         stream = turn.stream and model.streams and not is_constrained
         body: dict[str, Json] = {"model": model.name, **turn.parameters}
@@ -95,7 +95,7 @@ class ProviderRequest:
         return cls(wire.body(body, deferred), stream, is_constrained, wire)
 
 
-def speaker(model: Model, offer: Offer) -> str:
+def speaker(model: Model, offer: ToolOffer) -> str:
     """Return the name under which a conversation keeps the vendor members of a model's answers, which differ by
     wire."""
     return f"{model.id} {offer.wire.name}" if offer.is_native else model.id

@@ -38,7 +38,7 @@ class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
         HUAWEI_MAAS = "huawei_maas", _("Huawei Cloud MaaS")
         COMPATIBLE = "compatible", _("OpenAI-compatible")
 
-    class Offer(models.TextChoices):
+    class ToolsOffered(models.TextChoices):
         AUTO = "auto", _("Automatic: as the model's maker documents it, else three tools")
         SEARCH = "search", _("Three tools that search, describe and call")
         EAGER = "eager", _("All tools at once, up to 128")
@@ -77,8 +77,8 @@ class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
     tools_offered = models.CharField(
         _("how tools are offered"),
         max_length=12,
-        choices=Offer,
-        default=Offer.AUTO,
+        choices=ToolsOffered,
+        default=ToolsOffered.AUTO,
         help_text=_("Tools of a toolset that offers a search. A provider that refuses to load them gets three tools."),
     )
     retries = models.PositiveSmallIntegerField(
