@@ -1,7 +1,7 @@
 """The page of a row: facts, figures of its calls, its users, waiting decisions, its history, and its form in parts.
 
-An admin class that names `page_facts` has such a page. Each floor adds what it knows with `adds_to_page`, so a new kind
-of row gets all of it by one line.
+An admin class that names `page_facts` has such a page. Each floor adds its parts with `adds_to_page`, so a new kind of
+row gets all of them by one line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_VALUES, _MOST_CHARACTERS = 5, 60
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A number about the row, that leads to what it counts."""
+    """A number about the row, with a link to the counted rows."""
 
     title: _StrOrPromise
     words: object
@@ -69,7 +69,7 @@ _additions: list[tuple[int, type[Model], _Adding]] = []
 
 
 def adds_to_page(*models: type[Model], place: int) -> Callable[[_Adding], _Adding]:
-    """Have a function add to the pages of rows of these models; what it adds stands in the order of places."""
+    """Have a function add parts to the pages of rows of these models, in the order of places."""
 
     def decorate(adding: _Adding) -> _Adding:
         _additions.extend((place, model, adding) for model in models)
@@ -89,7 +89,7 @@ class ShownPage:
 
 
 def page_of(admin: HubAdmin, request: HttpRequest, row: Model) -> ShownPage:
-    """Return the page of a row, with what the person may see of it."""
+    """Return the page of a row, with the parts that the person may see."""
     shown = ShownPage(list(_facts(admin, row)))
     added = sorted((each for each in _additions if isinstance(row, each[1])), key=lambda each: each[0])
     for _place, _model, adding in added:
