@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FailureFollower:
-    """A module that follows failed calls as they are sealed: a `FollowingModule`. The sealing process, which has no Django,
-    imports it.
+    """A `FollowingModule`: it follows failed calls as they are sealed. The sealing process, which has no Django, imports
+    it.
     """
 
     module: str
