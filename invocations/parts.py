@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FailureFollower:
-    """A `FollowingModule`: it follows failed calls as they are sealed. The sealing process, which has no Django, imports
-    it.
+    """A `FollowingModule`: it follows failed calls as they are sealed.
+
+    The sealing process, which has no Django, imports it.
     """
 
     module: str
