@@ -26,6 +26,7 @@ NO_PATHS = {
     "mcphub/idempotencyKey",
     "mcphub/duplicateOf",
     "mcphub/invocationId",
+    "mcphub/origin",
     "mcphub/error",
     "mcphub/fitted",
     "mcphub/connection",

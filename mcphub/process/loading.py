@@ -40,7 +40,8 @@ def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
     elif bus.TOOLSETS_CHANGED in stale:
         found["catalog"] = known.catalog.with_toolsets()
     # A connection that is switched off, or changes what it offers, withholds what is read of it.
-    is_offer = bus.TOOLS_CHANGED in stale and bool(found["catalog"].upstreams.specs)
+    has_offers = bus.TOOLS_CHANGED in stale and (known.catalog.upstreams.specs or found["catalog"].upstreams.specs)
+    is_offer = bool(has_offers)  # also of the last connection, as it is switched off
     is_added = bus.RESOURCES_CHANGED in stale and adds_prompts()
     if bus.PROMPTS_CHANGED in stale or is_offer or is_added:
         found["prompts"] = Prompts.load()
