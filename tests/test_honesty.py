@@ -27,6 +27,7 @@ SLEEPS = {
 """Where a test may sleep: what polls, once for all tests, and programs whose slowness is what is tested."""
 
 BRIEF = {
+    "tests/features/events/upstream.py": "the heartbeat of a stream, by which the upstream finds that its client left",
     "tests/clients": "programs of others' environments, with a patience of their own",
     "tests/conformance": "the official suite's own bounds, and servers of which it knows the pace",
     "tests/features/chat/test_approvals.py": "a client gives up a call that may be held, and asks again",

@@ -19,6 +19,7 @@ from django.utils import timezone
 from mcphub.features.events.models import EventLog, EventSource, Occurrence, UpstreamEvent
 from mcphub.features.events.recording import OCCURRED
 from sessions_app import bus
+from sessions_app.kit.database import delete_in_slices
 from sessions_app.protocol import json, schemas
 from sessions_app.protocol.json import Json
 
@@ -290,8 +291,6 @@ def _place(cursor: Json, before: str) -> str | None:
 
 def purge() -> None:
     """Delete the oldest events of types that have more than are kept."""
-    from sessions_app.kit.database import delete_in_slices
-
     for row in UpstreamEvent.objects.filter(received__gt=MOST_KEPT_OF_TYPE):
         rows = Occurrence.objects.filter(name=row.name).order_by("-position")
         last = rows.values_list("position", flat=True)[MOST_KEPT_OF_TYPE : MOST_KEPT_OF_TYPE + 1].first()
