@@ -37,11 +37,10 @@ def command(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return mcphub(tmp_path, "demo", *words)
 
 
-def mcphub(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def mcphub(tmp_path: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "mcphub.cli", *words]
-    return subprocess.run(
-        line, env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS
-    )
+    given = environment(tmp_path) | variables
+    return subprocess.run(line, env=given, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
 
 
 @contextlib.contextmanager
@@ -86,7 +85,7 @@ def test_a_demo_is_filled_once_and_taken_away_again(tmp_path: Path) -> None:
         assert len(answers) == 5
         assert all("no model was asked" in answer for answer in answers), "recorded answers are marked"
         _is_worth_showing(tmp_path / "var/demo")
-        verified = mcphub(tmp_path, "audit", "verify", "--data-dir", str(tmp_path / "var/demo"))
+        verified = mcphub(tmp_path, "audit", "verify", "--data-dir", str(tmp_path / "var/demo"), MCPHUB_DATABASE_URL="")
         assert verified.returncode == 0, verified.stdout + verified.stderr
         refused = command(tmp_path, "--remove")
         assert refused.returncode == 1

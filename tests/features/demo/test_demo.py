@@ -20,6 +20,7 @@ from mcphub.features.demo import company, history, recording
 from mcphub.features.demo.serving import MARK_FILE
 from mcphub.groups import ROLES
 from sessions_app.kit.database import Dedicated
+from sessions_app.models import McpWorkspace
 from tests.factories import UserFactory
 from tools_catalog.bundles import bundle
 
@@ -60,6 +61,8 @@ def test_the_past_is_sealed_and_verifies_as_any_other(transactional_db: None, se
         database.close()
     failing = ErrorGroup.objects.filter(tool_name="billing.list_orders").values_list("error_code", flat=True)
     assert "upstream_error" in failing
+    for workspace in McpWorkspace.objects.all():
+        workspace.members.clear()
     Group.objects.exclude(name__in=ROLES).delete()  # the fixture leaves the table alone, as migrations fill it
 
 
