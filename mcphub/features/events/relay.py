@@ -109,6 +109,8 @@ class EventRelay:
         }
         found = {pk: self._pool.find(slug) for pk, slug in usable.items()}
         declaring = [pk for pk, each in found.items() if each is not None and EXTENSION in each.extensions]
+        if not usable and not self._held:
+            return
         claim = database_sync_to_async(taking.claim)
         held = await claim(self._process_id, declaring, list(usable), self._is_gone)
         for pk in held - self._held.keys():

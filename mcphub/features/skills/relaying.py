@@ -2,6 +2,9 @@
 
 Files are read before a decision, for an operator reads them, and detectors look at them. After it the hub serves its
 copy, so this is the only reading of a file over there.
+
+The database is asked by plain `sync_to_async`: a page that tests a connection shares its thread and its transaction,
+which `database_sync_to_async` would close.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from channels.db import database_sync_to_async
+from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils.translation import gettext as _t
 
@@ -43,7 +46,7 @@ async def read(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) ->
     """Return the skills that an upstream offers. Raises the errors of its lists, and SessionLost."""
     if spec.lists_per_person:  # whose skill one would be depends on the caller, and a copy is the same for all
         return None
-    known = await database_sync_to_async(_KnownSkills.load)(spec.id)
+    known = await sync_to_async(_KnownSkills.load)(spec.id)
     if not session.era.declares(EXTENSION):
         return {} if known.offered else None
     found: dict[str, Listed] = {}
@@ -61,17 +64,17 @@ async def read(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) ->
             if not known.has(entry):
                 async with asyncio.timeout(SKILL_SECONDS):
                     given = await _files(session, entry, scrub)
-                await database_sync_to_async(_store)(spec.id, entry, given)
+                await sync_to_async(_store)(spec.id, entry, given)
         except (SkillRefused, UpstreamError, ResultInvalid) as error:
             one = entries.refused(scrub.value(raw), scrub.text(str(error))[:1000])
             found[one.name] = one
         except TimeoutError:
             session.cut[KIND] = f"The files of {uri[:200]} were not read within {SKILL_SECONDS:g} s."
-            if (kept := await database_sync_to_async(_as_seen)(spec.id, uri)) is not None:
+            if (kept := await sync_to_async(_as_seen)(spec.id, uri)) is not None:
                 found[uri] = kept
         else:
             found[uri] = entry.listed()
-    await database_sync_to_async(_forget_others)(spec.id, list(found))
+    await sync_to_async(_forget_others)(spec.id, list(found))
     return found
 
 

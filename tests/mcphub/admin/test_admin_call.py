@@ -64,7 +64,8 @@ def test_the_head_says_what_went_wrong_and_what_to_do_and_leads_on(log_in):
     assert head.happened == "The tool did not finish before its deadline. The call may still take effect."
     assert "raise the tool's timeout" in head.then
     assert head.said == row.error["message"]
-    assert head.similar.endswith("?q=tool%3Aecho+code%3Atimeout")
+    [similar] = [link.link for link in head.links if link.words == "Similar failures"]
+    assert similar.endswith("?q=tool%3Aecho+code%3Atimeout")
     assert [body.name for body in head.bodies] == ["arguments", "error"]
     assert [call["address"] for each in page.context["neighbours"] for call in each["calls"]] == [address(before)] * 2
     hidden = page_of(log_in("Viewer"), row).context["head"]

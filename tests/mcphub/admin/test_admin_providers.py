@@ -26,6 +26,7 @@ def form(**changes: object) -> dict[str, object]:
         "kind": "openai",
         "base_url": "https://api.example.org/v1",
         "enabled": "on",
+        "tools_offered": "auto",
         "headers": "{}",
         "retries": 2,
         "connect_seconds": 5,
