@@ -266,7 +266,10 @@ class SchemaEnum:
 
 @dataclass(frozen=True, slots=True)
 class RestExamples:
-    """A module with examples of the OpenAPI document, `REQUESTS` and `COMPONENTS`, each by component."""
+    """A module with examples of the OpenAPI document: `REQUESTS` and `COMPONENTS` by component.
+
+    It may have `OPERATIONS`: texts and parameters of paths by operation.
+    """
 
     module: str
 

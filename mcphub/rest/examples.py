@@ -383,12 +383,13 @@ _OPERATIONS: Mapping[str, Mapping[str, Json]] = {
 
 def add_examples(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, Json]:
     """Put an example at every operation; a postprocessing hook, after all that change schemas."""
-    requests, components = dict(sent.REQUESTS), dict(_COMPONENTS)
+    requests, components, operations = dict(sent.REQUESTS), dict(_COMPONENTS), dict(_OPERATIONS)
     for part in declared(RestExamples):
         module = import_module(part.module)
         requests |= module.REQUESTS
         components |= module.COMPONENTS
+        operations |= getattr(module, "OPERATIONS", {})
     examples.add_examples(
-        result, Written(requests=requests, components=components, members=_MEMBERS, operations=_OPERATIONS)
+        result, Written(requests=requests, components=components, members=_MEMBERS, operations=operations)
     )
     return result

@@ -23,7 +23,7 @@ from typing import Any
 import psycopg
 
 from mcphub.features.demo.filling import fill
-from mcphub.features.demo.model import DemoModel
+from mcphub.features.demo.serving import DemoServer
 from tests import operations, secret_operations
 from tests.servers import POSTGRES, ROOT, Hub
 
@@ -62,8 +62,8 @@ def database(kind: str) -> Iterator[dict[str, str]]:
 def make(kind: str, archive: Path, folder: Path) -> dict[str, Any]:
     """Fill a hub of this version in `folder` and write its data; give what `known.json` says."""
     with database(kind) as variables:
-        with DemoModel() as model, Hub(folder, environment={**variables, "MCPHUB_EGRESS_ALLOW": model.address}) as hub:
-            hub.operate(fill, hub.url, model.url)
+        with DemoServer() as demo, Hub(folder, environment={**variables, "MCPHUB_EGRESS_ALLOW": demo.address}) as hub:
+            hub.operate(fill, hub.url, demo.url)
             hub.operate(secret_operations.make_secret, "house", SECRET)
             hub.command("audit", "checkpoint")
             calls = hub.operate(secret_operations.count_of_calls)

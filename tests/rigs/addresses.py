@@ -19,6 +19,7 @@ from mcphub.features.audit_export.models import ShippingTarget
 from mcphub.features.chat.models import ChatKey, ChatModel, ChatModelPrice, ChatProvider, ChatSession, Query
 from mcphub.features.events.models import UpstreamEvent
 from mcphub.features.fitting.models import ResultSize
+from mcphub.features.guardrails.models import McpGuardrail
 from mcphub.features.login.invitations import invite
 from mcphub.features.login.models import LinkedIdentity, LoginProvider, SecondFactor
 from mcphub.features.quotas.models import McpQuota
@@ -28,15 +29,7 @@ from mcphub.features.skills.models import Skill
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
-from tools_catalog.models import (
-    AllowedHost,
-    HttpService,
-    McpGuardrail,
-    McpPolicyRule,
-    McpToolset,
-    Secret,
-    UpstreamAccount,
-)
+from tools_catalog.models import AllowedHost, HttpService, McpPolicyRule, McpToolset, Secret, UpstreamAccount
 
 
 def patterns(under: Any = None, before: str = "") -> Iterator[str]:

@@ -143,7 +143,7 @@ def _fill(hub: subprocess.Popen[str], folder: Path, port: int, server: DemoServe
     from mcphub.features.demo.filling import DemoFailed, fill
 
     try:
-        told = fill(f"http://127.0.0.1:{port}", server)
+        told = fill(f"http://127.0.0.1:{port}", server.url)
     except DemoFailed as error:
         hub.terminate()
         hub.wait()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from mcphub.commands.stop import start_django
-from mcphub.features.demo.serving import CONVERSATIONS, MARK, NAME, DemoServer
+from mcphub.features.demo.serving import CONVERSATIONS, MARK, NAME
 
 if TYPE_CHECKING:
     from mcphub.features.demo.history import DemoCaller
@@ -35,8 +35,11 @@ class DemoFailed(Exception):
     """The demo was not filled; the message is the reason."""
 
 
-def fill(url: str, server: DemoServer) -> list[str]:
-    """Fill a hub that serves at `url` and has this process's settings; once only. Return the summary to print."""
+def fill(url: str, server_url: str) -> list[str]:
+    """Fill a hub that serves at `url` and has this process's settings; once only. Return the summary to print.
+
+    `server_url` is that of a `DemoServer`.
+    """
     start_django()
     from django.db import transaction
     from django.utils import timezone
@@ -48,7 +51,7 @@ def fill(url: str, server: DemoServer) -> list[str]:
         return ["The demo is as it was left. `mcphub demo --reset` makes it anew."]
     now = timezone.now()
     with transaction.atomic():
-        made = company.found(server.url)
+        made = company.found(server_url)
     past = recording.write(history.calls(now - timedelta(minutes=2)), made.keys, now)
     calls = 0
     lots = random.Random(7)  # noqa: S311 - the same demo each time
@@ -60,7 +63,7 @@ def fill(url: str, server: DemoServer) -> list[str]:
                 calls += _Session(http, caller, made.texts[caller.holder], path).play(lots, refunds)
         except httpx2.HTTPError as error:
             raise DemoFailed(f"the hub did not answer a client of the demo: {type(error).__name__}.") from error
-        _converse(http, made.texts[company.ASKING], f"{server.url}/v1")
+        _converse(http, made.texts[company.ASKING], f"{server_url}/v1")
     return [
         f"The demo            {past} calls of {history.DAYS} days are invented, {calls} were made just now: see Calls",
         f"A toolset           {url}/mcp/s/{company.TOOLSET}",

@@ -8,6 +8,7 @@ from mcphub.parts import (
     NoticeKind,
     PeriodicSweep,
     ProtocolExtension,
+    RestExamples,
     RestResource,
     RolePermissions,
 )
@@ -30,6 +31,7 @@ class EventsConfig(FeatureConfig):
             },
             stateless={"events/stream": "mcphub.features.events.streaming:events_stream"},
         ),
+        RestExamples("mcphub.features.events.examples"),
         RestResource(
             "event-subscriptions",
             "mcphub.features.events.rest:EventSubscriptionViewSet",

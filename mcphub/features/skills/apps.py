@@ -6,6 +6,7 @@ from mcphub.parts import (
     PaletteAction,
     PeriodicSweep,
     ProtocolExtension,
+    RestExamples,
     RestResource,
     RolePermissions,
 )
@@ -33,6 +34,7 @@ class SkillsConfig(FeatureConfig):
         ),
         PeriodicSweep("mcphub.features.skills.sweeping:purge"),
         HubCommand("skill", "skills: instructions with files for models", "mcphub.features.skills.command"),
+        RestExamples("mcphub.features.skills.examples"),
         RestResource("skills", "mcphub.features.skills.rest:SkillViewSet", _("Skills.")),
         ConsolePage(
             "catalogue",

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx2
-from invocations.quotas.quota import Quotas
 
 from invocations.call_source import CallSource
 from mcphub.features.chat.engine.events import TurnFinished
@@ -17,6 +16,7 @@ from mcphub.features.chat.engine.turn import Turn, TurnSource
 from mcphub.features.chat.providers.client import ProviderClient
 from mcphub.features.chat.providers.prices import Prices
 from mcphub.features.chat.providers.snapshot import Model, ModelChoice, Provider
+from mcphub.features.quotas.quota import Quotas
 from sessions_app.caller import Caller
 from tests.features.chat.answers import Answer
 from tests.features.chat.native import NativeRequest, Refused, refusal

@@ -12,12 +12,12 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
-from invocations.errors.models import ErrorGroup
 
 from invocations.chain import service
 from invocations.models import McpToolInvocation
 from mcphub.features.demo import company, history, recording
 from mcphub.features.demo.serving import MARK_FILE
+from mcphub.features.error_groups.models import ErrorGroup
 from mcphub.groups import ROLES
 from sessions_app.kit.database import Dedicated
 from sessions_app.models import McpWorkspace
