@@ -79,7 +79,7 @@ def names(client: Client) -> set[str]:
 
 
 def test_the_root_names_what_the_key_may_read_and_nothing_else() -> None:
-    lister = {"tool-definitions", "toolsets", "resources", "prompts"}
+    lister = {"tool-definitions", "toolsets", "resources", "prompts", "skills"}
     assert names(by_key("tools:list")) == lister | {"tools", "health"}
     auditor = names(by_key("audit:read"))
     assert {"invocations", "audit/events", "audit/export", "keys"} <= auditor
