@@ -82,7 +82,7 @@ def test_a_tool_is_switched_in_the_list_by_the_keyboard(page: Any) -> None:
     press(page, "Disabled: echo", "switch")
     expect(page.get_by_role("switch", name="Enabled: echo")).to_be_visible()
     page.locator("#result_list").get_by_role("link", name="echo", exact=True).click()
-    page.locator("a[href$='/history/']").click()
+    page.get_by_role("link", name="All changes").click()
     expect(page.get_by_text("Friday")).to_be_visible()
 
 
@@ -161,6 +161,7 @@ def test_a_schema_is_judged_while_it_is_written(page: Any) -> None:
     page.goto(TOOLS)
     page.locator("#result_list").get_by_role("link", name="add", exact=True).click()
     page.wait_for_load_state()  # check.js hears nothing before
+    page.locator(".hub-part > summary", has_text="Arguments and result").click()
     editor = page.locator(".hub-json-mount .cm-content").first
     editor.click()
     page.keyboard.press("Control+A")
