@@ -218,7 +218,11 @@ def inspected(words: list[str], status: int = 0) -> dict[str, Any]:
     """Run the inspector's command line to its end; give what it prints."""
     folder = install.needed("node")
     done = subprocess.run(
-        [str(folder / "node_modules/.bin/mcp-inspector"), "--cli", *words],
+        [
+            str(folder / "node_modules/.bin/mcp-inspector"),
+            *("--cli", "--connect-timeout", str(PATIENCE_SECONDS * 1000)),  # a hub of stdio starts with it
+            *words,
+        ],
         env=install.node_environment(folder),
         capture_output=True,
         text=True,
