@@ -24,7 +24,7 @@ class FailureFollower:
 
 
 class FollowingModule(Protocol):
-    """What such a module has."""
+    """The functions of such a module."""
 
     def gained(self, log: Log, failed: Sequence[Mapping[str, Any]]) -> Any:
         """Return the addition of a block's failed calls, read before it is written."""

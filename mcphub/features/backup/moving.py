@@ -42,7 +42,7 @@ class CannotMove(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """What a side's audit comes to. `summary` is None where nothing was sealed yet."""
+    """The verified audit of one side. `summary` is None where nothing was sealed yet."""
 
     blocks: int
     root: str
@@ -132,7 +132,7 @@ def _copy_all(source: SqliteSource, raw: Any) -> dict[str, int]:
         counts = {table: _copy(source, raw, table, more) for table in names}
     raw.execute("SET CONSTRAINTS ALL IMMEDIATE")
     for table, count in counts.items():
-        there = raw.execute(f"SELECT count(*) FROM {tables.quoted(table)}").fetchone()[0]  # noqa: S608
+        there = raw.execute(f"SELECT count(*) FROM {tables.quoted(table)}").fetchone()[0]  # noqa: S608 - quoted
         if there != count:
             raise CannotMove(f"The table {table} had {count} rows and has {there} in the target.")
         _continue_numbers(source, raw, table)
@@ -182,7 +182,7 @@ def _continue_numbers(source: SqliteSource, raw: Any, table: str) -> None:
     ).fetchone()
     if identity is None:
         return
-    highest = raw.execute(f"SELECT max({tables.quoted(identity[0])}) FROM {tables.quoted(table)}").fetchone()[0]  # noqa: S608
+    highest = raw.execute(f"SELECT max({tables.quoted(identity[0])}) FROM {tables.quoted(table)}").fetchone()[0]  # noqa: S608 - quoted
     if last := max(highest or 0, source.highest_given(table)):
         raw.execute("SELECT setval(pg_get_serial_sequence(%s, %s), %s)", [tables.quoted(table), identity[0], last])
 

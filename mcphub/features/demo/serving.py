@@ -1,4 +1,4 @@
-"""What a demo's hub calls, on this machine alone: a model with recorded answers, a billing API, and an MCP server.
+"""The servers that a demo's hub calls: a model with recorded answers, a billing API, and an MCP server, here alone.
 
 No model is involved, and each of its answers states that. The hub takes the turns and calls as any others: it makes
 the calls and records them.

@@ -73,7 +73,7 @@ class EmbeddingSource(GuardedModel):
 
 
 class EmbeddingUse(models.Model):
-    """What a model has embedded and cost, and its last failure; shared by the workers."""
+    """The use, cost and last failure of a model; shared by the workers."""
 
     source = models.OneToOneField(
         EmbeddingSource, models.CASCADE, primary_key=True, related_name="use", verbose_name=_("embedding model")

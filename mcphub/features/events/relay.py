@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -178,12 +178,15 @@ class EventRelay:
         await database_sync_to_async(offers.reconcile)(connection_id, offers.read(listed, problem))
 
     async def _attempt(
-        self, connection: Connection, wanted: WantedEvent, receive: Callable[[Connection, WantedEvent], object]
+        self,
+        connection: Connection,
+        wanted: WantedEvent,
+        receive: Callable[[Connection, WantedEvent], Awaitable[float]],
     ) -> None:
         """Receive one type; note why it fails, and leave it alone for a while then."""
         postpone = database_sync_to_async(taking.postpone)
         try:
-            seconds = await receive(connection, wanted)  # type: ignore[misc]  # both are coroutine functions
+            seconds = await receive(connection, wanted)
         except HeldElsewhere:
             raise
         except (HubError, TimeoutError, ValueError) as error:

@@ -95,7 +95,7 @@ def claim(
 
 
 def release(process_id: str, connection_ids: Iterable[int] | None = None) -> None:
-    """Give back the lease of these upstreams; None: of all."""
+    """Release the lease of these upstreams; None: of all."""
     held = EventSource.objects.filter(leased_by=process_id)
     if connection_ids is not None:
         held = held.filter(pk__in=list(connection_ids))

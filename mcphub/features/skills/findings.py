@@ -13,8 +13,7 @@ _FETCHING = re.compile(
     r"!\[[^\[\]\n]{0,1000}\]\(\s{0,10}<?https?://|<(?:img|iframe|video|audio|source|embed|link|script)\b[^<>]{0,1000}?\bhttps?://",
     re.I,
 )
-"""What clients that show Markdown fetch without a question: an address there may carry away what a model writes into
-it."""
+"""Links that clients with Markdown fetch without a question: an address there may carry away the words of a model."""
 
 
 def findings(version: SkillVersion) -> dict[str, str]:

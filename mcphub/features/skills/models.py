@@ -144,7 +144,7 @@ class Skill(OwnedModel, LoadableModel):
 
     @property
     def is_served(self) -> bool:
-        """Whether clients may see it. A copy outlives neither its connection's switch nor the skill over there."""
+        """True while clients may see it. A copy outlives neither its connection's switch nor the skill over there."""
         if self.offer is None:
             return self.enabled
         if self.is_generated and not (

@@ -64,7 +64,7 @@ class ToolCallRunner:
         self._wrapped: set[str] = set()
         """Ids of the calls that the model made by `call_tool`."""
         self.loads = False
-        """Whether the provider loads the tools that a search finds."""
+        """True where the provider loads the tools that a search finds."""
         self.has_effects = False
         """A tool that is not marked read-only was, or may have been, run."""
 
