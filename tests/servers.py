@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -313,6 +313,13 @@ def until(ask: Callable[[], Found], seconds: float = PATIENCE_SECONDS) -> Found:
             return answer
         assert time.monotonic() < deadline, "It did not come about in time."
         time.sleep(0.02)
+
+
+def kill_processes(pids: Collection[int]) -> None:
+    """Send SIGKILL, and wait until they are gone: a worker that is dying resets what a client sends to it."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
 def free_port(in_a_row: int = 1) -> int:

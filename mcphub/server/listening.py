@@ -107,6 +107,11 @@ class Stream:
         self.is_closed = True
         self._wake()
 
+    def abandon(self) -> None:
+        """End the stream without its queued messages: the listener wants no more."""
+        self._held = None
+        self.close()
+
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

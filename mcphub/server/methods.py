@@ -221,7 +221,7 @@ async def subscriptions_listen(exchange: McpExchange, params: dict[str, Json]) -
         gone = exchange.gone or exchange.watch
         assert gone is not None
         watcher = asyncio.ensure_future(gone())
-        watcher.add_done_callback(lambda _: stream.close())
+        watcher.add_done_callback(lambda _: stream.abandon())
         follower = asyncio.create_task(tasks.follow(exchange, task_ids, stream, meta)) if task_ids else None
         try:
             async for message in stream:

@@ -116,3 +116,20 @@ def test_the_end_of_one_way_in_leaves_the_others_of_a_person_alone() -> None:
         assert again.is_closed
 
     asyncio.run(main())
+
+
+def test_who_wants_no_more_is_sent_nothing_that_is_queued() -> None:
+    async def main() -> None:
+        streams = Streams(3600, 2, 2)
+        gone, closed = (
+            streams.open(caller("caller"), "gone", EVERY_LIST),
+            streams.open(caller("caller"), "closed", EVERY_LIST),
+        )
+        for stream in (gone, closed):
+            stream.push(b"news")
+        gone.abandon()
+        closed.close()
+        assert [message async for message in gone] == []
+        assert [message async for message in closed] == [b"news"]
+
+    asyncio.run(main())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from tests.servers import Hub
+from tests.servers import Hub, kill_processes
 from tests.waiting import PATIENCE_SECONDS
 from tests.wire.signing_in import Person, csrf_of
 
@@ -141,8 +139,7 @@ def kill_workers(hub: Hub, most: int = 100) -> int:
     """Kill workers of a hub, as a crash would; give how many. Others are started in their place."""
     children = Path(f"/proc/{hub.pid}/task/{hub.pid}/children").read_text().split()
     workers = [pid for pid in children if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    for pid in workers[:most]:
-        os.kill(int(pid), signal.SIGKILL)
+    kill_processes([int(pid) for pid in workers[:most]])
     return len(workers[:most])
 
 

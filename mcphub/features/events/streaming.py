@@ -39,13 +39,13 @@ async def events_stream(exchange: McpExchange, params: dict[str, Json]) -> Resul
     waker = service.add(wanted.name, stream)
     try:
         start = await database_sync_to_async(reading.begin)(wanted, after, max_age)
-        feed = EventFeed(hub, channel, EventSubscriber.of(exchange), wanted, meta, start)
+        feed = EventFeed(hub, channel, EventSubscriber.of(exchange), wanted, stream, start)
         gone = exchange.gone or exchange.watch
         assert gone is not None
         watcher = asyncio.ensure_future(gone())
-        watcher.add_done_callback(lambda _: stream.close())
+        watcher.add_done_callback(lambda _: stream.abandon())
         try:
-            await feed.run(stream, waker)
+            await feed.run(waker)
         finally:
             watcher.cancel()
     finally:
@@ -63,24 +63,24 @@ class EventFeed:
         channel: ClientChannel,
         subscriber: EventSubscriber,
         wanted: EventFilter,
-        meta: dict[str, Json],
+        stream: Stream,
         start: EventPage,
     ) -> None:
         self._hub = hub
         self._channel = channel
         self._subscriber = subscriber
         self._wanted = wanted
-        self._meta = meta
+        self._stream = stream
         self._start = start
         self._position = start.position
 
-    async def run(self, stream: Stream, waker: StreamWaker) -> None:
+    async def run(self, waker: StreamWaker) -> None:
         """Send until the stream is closed, or the caller loses the right."""
         await self._say("active", cursor=reading.cursor_of(self._position), truncated=self._start.is_truncated)
         goes_on = await self._send_new()
         while goes_on:
             try:
-                message = await anext(stream)
+                message = await anext(self._stream)
             except StopAsyncIteration:
                 return
             waker.reads()
@@ -109,10 +109,12 @@ class EventFeed:
             if page.is_truncated:
                 await self._say("active", cursor=reading.cursor_of(page.position), truncated=True)
             for each in page.found:
+                if self._stream.is_closed:  # while this page was read
+                    return False
                 await self._say("event", **each.wire, cursor=reading.cursor_of(each.position))
             self._position = page.position
             if not page.has_more:
                 return True
 
     async def _say(self, what: str, **params: Json) -> None:
-        await self._channel.notify(f"notifications/events/{what}", {**params, "_meta": self._meta})
+        await self._channel.notify(f"notifications/events/{what}", {**params, "_meta": self._stream.meta or {}})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 from tests import operations
 from tests.features.events import operations as events
 from tests.features.events.upstream import EventUpstream, event, event_type
-from tests.servers import Hub, until
+from tests.servers import Hub, kill_processes, until
 from tests.upstreams import connecting
 from tests.wire.speech import Speaker
 
@@ -108,8 +106,7 @@ def test_a_stream_is_opened_once_and_goes_on_after_its_worker_was_killed(
     upstream.emit("order.sent", *(event("order.sent", number) for number in range(20)))
     until(lambda: numbers(speaker, STREAMED, cursor) == list(range(20)))
     assert upstream.streaming == 1
-    for worker in hub.operate(events.receivers):
-        os.kill(worker, signal.SIGKILL)
+    kill_processes(hub.operate(events.receivers))
     upstream.emit("order.sent", *(event("order.sent", number) for number in range(20, 40)))
     until(lambda: numbers(speaker, STREAMED, cursor) == list(range(40)))
 

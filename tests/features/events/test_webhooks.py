@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
-import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 from tests import operations
 from tests.features.events import operations as events
 from tests.features.events.receivers import CallbackReceiver
-from tests.servers import Hub, free_port, until
+from tests.servers import Hub, free_port, kill_processes, until
 from tests.wire.speech import LEGACY, Speaker
 
 pytestmark = pytest.mark.program
@@ -217,8 +215,7 @@ def test_a_worker_that_is_killed_loses_no_event_and_makes_none_anew(
     count = 60
     hub.operate(events.note_many, CHANGED, "through", count // 2)
     until(lambda: receiver.events)
-    for worker in hub.operate(events.senders):
-        os.kill(worker, signal.SIGKILL)
+    kill_processes(hub.operate(events.senders))
     hub.operate(events.note_many, CHANGED, "after", count // 2)
     hub.operate(events.end_leases)
     until(lambda: len({each["eventId"] for each in receiver.events}) == count)
