@@ -10,7 +10,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 from mcphub.given import variable
-from sessions_app.kit.features import FeatureConfig, Part
+from sessions_app.kit.features import FeatureConfig, Part, installed
 
 _FOLDER = Path(__file__).parent / "features"
 
@@ -42,6 +42,12 @@ def _declaration(name: str) -> type[FeatureConfig]:
 def on() -> list[str]:
     """Return the names of the features that are on, as MCPHUB_FEATURES chooses them."""
     return chosen(variable("MCPHUB_FEATURES").replace(",", " ").split())
+
+
+def off() -> list[type[FeatureConfig]]:
+    """Return the declarations of the features that this process runs without. Django must be set up."""
+    here = {config.feature for config in installed()}
+    return [config for name, config in known().items() if name not in here]
 
 
 def declared(kind: type[Part]) -> list[Part]:

@@ -33,3 +33,9 @@ def count_of_calls() -> int:
     from invocations.models import McpToolInvocation
 
     return McpToolInvocation.objects.count()
+
+
+def keep_vector(digest: str) -> None:
+    from mcphub.features.embeddings.models import CachedVector
+
+    CachedVector.objects.create(digest=digest, vector=b"")

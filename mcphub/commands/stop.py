@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import stat
 from collections.abc import Iterator
+
+from mcphub import feature_list
 
 
 class Stop(Exception):
@@ -41,10 +44,12 @@ def data_private_or_stop() -> None:
         )
 
 
-def start_django() -> None:
-    """Read the settings and load the applications."""
+def start_django(*, with_every_feature: bool = False) -> None:
+    """Read the settings and load the applications. `with_every_feature`: those too that are off, whose rows stay."""
     import django
 
+    if with_every_feature:
+        os.environ["MCPHUB_FEATURES"] = " ".join(feature_list.known())
     settings_or_stop()
     is_collecting = gc.isenabled()
     gc.disable()  # what is loaded stays: to look through it again and again is a tenth of a short command

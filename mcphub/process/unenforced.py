@@ -6,14 +6,11 @@ from django.db import connection
 
 from mcphub import feature_list
 from mcphub.parts import RowsInForce
-from sessions_app.kit.features import installed
 
 
 def sentences() -> list[str]:
     """Return a sentence for each kind of such policies."""
-    on = {config.feature for config in installed()}
-    off = (config for name, config in feature_list.known().items() if name not in on)
-    found = [part for config in off for part in config.parts if isinstance(part, RowsInForce)]
+    found = [part for config in feature_list.off() for part in config.parts if isinstance(part, RowsInForce)]
     if not found:
         return []
     tables = set(connection.introspection.table_names())

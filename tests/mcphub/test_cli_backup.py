@@ -12,13 +12,14 @@ import pytest
 
 from deploy.release import first_call
 from mcphub.features.backup import sealed
-from tests import secret_operations
+from tests import operations, secret_operations
 from tests.in_process import environment, run
 from tests.mcphub import running
 from tests.servers import Hub, postgres_database
 
 pytestmark = [pytest.mark.program, pytest.mark.slow]
 
+VECTOR = "the digest of a text"
 PASSPHRASE = "correct horse battery"
 
 
@@ -39,25 +40,27 @@ def passphrase(folder: Path, text: str = PASSPHRASE) -> str:
 
 
 def test_a_drill_calls_go_on_and_everything_is_there_again(tmp_path: Path, databases: list[dict[str, str]]) -> None:
-    given = passphrase(tmp_path)
+    words = str(tmp_path / "hub.backup"), "--passphrase-file", passphrase(tmp_path)
+    off = {"MCPHUB_FEATURES": "-embeddings"}  # its rows stay all the same
     with Hub(tmp_path / "first", environment=databases[0]) as hub:
+        hub.operate(secret_operations.keep_vector, VECTOR)
         hub.operate(secret_operations.make_secret, "house", "s3cret-of-the-house")
         first_call.make(hub.url, hub.key)
         hub.command("audit", "checkpoint")
-        hub.command("backup", str(tmp_path / "hub.backup"), "--passphrase-file", given)
+        made = running.run(hub.data, "backup", *words, **databases[0], **off)
+        assert made.returncode == 0, made.stdout + made.stderr
         first_call.make(hub.url, hub.key)
         key, before = hub.key, hub.rows()
     assert len(before) == 2
     again = Hub(tmp_path / "again", environment=databases[1])
-    restored = running.run(
-        again.data, "restore", str(tmp_path / "hub.backup"), "--passphrase-file", given, **databases[1]
-    )
+    restored = running.run(again.data, "restore", *words, **databases[1], **off)
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert "published checkpoints agree" in restored.stdout
     with again:
         again.key = key
         assert [row["invocation_id"] for row in again.rows()] == [before[1]["invocation_id"]]
         assert again.operate(secret_operations.secret_of, "house") == "s3cret-of-the-house"
+        assert again.operate(operations.values, "embeddings.CachedVector", "digest") == [VECTOR]
         first_call.make(again.url, again.key)
         assert len(again.rows()) == 2
         again.command("audit", "verify")

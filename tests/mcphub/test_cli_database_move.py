@@ -102,7 +102,7 @@ def test_a_hub_since_1_0_goes_on_where_it_was(tmp_path: Path, target: str) -> No
     assert run(hub.data, "token", "list").returncode == 0, "there is a way back"
 
 
-def test_a_killed_move_is_begun_anew_and_meanwhile_only_the_old_database_serves(tmp_path: Path, target: str) -> None:
+def test_a_killed_move_is_begun_anew_and_features_that_are_off_hinder_nothing(tmp_path: Path, target: str) -> None:
     template.copy_to(tmp_path / "hub.sqlite3")
     assert run(tmp_path, "token", "create", "before").returncode == 0
     words, environment = ("database", "move", "--to", target), running.environment(tmp_path)
@@ -124,8 +124,14 @@ def test_a_killed_move_is_begun_anew_and_meanwhile_only_the_old_database_serves(
     assert "sessions_app_apikey" in told
     assert "the text in name has a NUL character" in told
     change(tmp_path, "UPDATE sessions_app_apikey SET name = 'after' WHERE name <> 'before'")
-    ended = move(tmp_path, target)
+    assert run(tmp_path, "writes", "stop", "--reason", "a drill").returncode == 0
+    for table in ("embeddings_cachedvector", "embeddings_embeddinguse", "embeddings_embeddingsource"):
+        change(tmp_path, f"DROP TABLE {table}")
+    change(tmp_path, "DELETE FROM django_migrations WHERE app = 'embeddings'")  # as if it had never been on
+    ended = move(tmp_path, target, MCPHUB_FEATURES="-writes")
     assert ended.returncode == 0, ended.stderr
+    kept = running.run(tmp_path, "writes", "show", MCPHUB_DATABASE_URL=target)
+    assert "a drill" in kept.stdout, kept.stdout + kept.stderr
     listed = running.run(tmp_path, "token", "list", MCPHUB_DATABASE_URL=target)
     assert {"before", "after"} <= set(listed.stdout.split()), listed.stdout + listed.stderr
 

@@ -97,9 +97,10 @@ def _check(source: SqliteSource) -> None:
     if unknown := tables.unknown(applied):
         raise CannotMove(
             f"The database has migrations that are not known here ({', '.join(unknown[:3])}). Use the version that "
-            "serves on it, with the same MCPHUB_FEATURES and MCPHUB_APPS."
+            "serves on it, with the same MCPHUB_APPS."
         )
-    if pending := sorted(set(MigrationLoader(None).graph.nodes) - applied):
+    apps = {app for app, _ in applied}  # a feature that was never on has no tables there
+    if pending := sorted({each for each in MigrationLoader(None).graph.nodes if each[0] in apps} - applied):
         raise CannotMove(
             f"The database is of an older version, without {'.'.join(pending[0])}. Run `mcphub migrate` on it first."
         )
@@ -125,7 +126,7 @@ def _make_tables() -> None:
 
 def _copy_all(source: SqliteSource, raw: Any) -> dict[str, int]:
     """Fill all tables; return table -> number of rows."""
-    names = [table for table in tables.ours() if table != _OF_DJANGO]
+    names = [table for table in tables.ours() if table != _OF_DJANGO and source.columns(table)]
     raw.execute(f"TRUNCATE {', '.join(map(tables.quoted, names))}")  # of what migrations wrote
     raw.execute("SET CONSTRAINTS ALL DEFERRED")
     with progress(sum(map(source.count, names)), "rows") as more:

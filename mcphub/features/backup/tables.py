@@ -19,6 +19,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+from mcphub import feature_list
 from sessions_app.kit.database import Dedicated
 from sessions_app.protocol.json import Json
 
@@ -44,7 +45,9 @@ def ours() -> list[str]:
     models = {model._meta.db_table for model in apps.get_models(include_auto_created=True)}
     described = MigrationLoader(None).project_state().models
     migrated = {model.options.get("db_table") or f"{app}_{name}" for (app, name), model in described.items()}
-    return sorted(there & (models | migrated | {"django_migrations"}))
+    off = tuple(f"{config.label}_" for config in feature_list.off())
+    kept = {table for table in there if table.startswith(off)}
+    return sorted(kept | (there & (models | migrated | {"django_migrations"})))
 
 
 # SQLite ------------------------------------------------------------------------------------------------

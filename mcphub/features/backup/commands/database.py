@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     os.environ["MCPHUB_DATABASE_URL"] = options.to  # from here on the target is this process's database
     for further in ("MCPHUB_DATABASE_DIRECT_URL", "MCPHUB_AUDIT_DATABASE_URL"):
         os.environ.pop(further, None)  # they may lead elsewhere
-    start_django()
+    start_django(with_every_feature=True)
     from django.conf import settings
     from django.db import Error
 

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         Path(env.text("MCPHUB_ENCRYPTION_KEY_FILE", str(data / "encryption_keys"))),
     }
     here = {path for path in keys | folders | {lock} if path.exists()}
-    start_django()  # which makes keys and folders where there are none
+    start_django(with_every_feature=True)  # which makes keys and folders where there are none
     data_private_or_stop()
     from mcphub.features.backup import restoring, sealed
     from mcphub.process import first_run
