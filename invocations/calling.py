@@ -23,7 +23,6 @@ from invocations.call.committing import Commits
 from invocations.call.executing import End, Execution
 from invocations.call.finishing import CallResult, Ended, Finish, Intended, opened
 from invocations.call.judging import Judge
-from invocations.call.policing import Policing
 from invocations.call.refusals import Refusals
 from invocations.call.running import RunningCalls
 from invocations.call_source import CallSource
@@ -48,6 +47,7 @@ from invocations.stages import (
     StageAnswer,
     Stages,
 )
+from mcphub.features.call_rules.stage import Policing
 from sessions_app.kit import tracing
 from sessions_app.kit.features import declared, loaded
 from sessions_app.protocol import json

@@ -22,12 +22,13 @@ from django.utils.translation import gettext as _t
 
 from invocations.approvals.models import McpApproval
 from invocations.models import McpToolInvocation
+from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.admin.row_page import PageFigure, PagePart, PageTable, PageWaiting, adds_to_page
 from sessions_app.kit.shown import ago, clipped, duration
 from sessions_app.models import ApiKey, McpWorkspace
 from tools_catalog import usage
-from tools_catalog.models import McpConnection, McpPolicyRule, McpToolDefinition, McpToolset
+from tools_catalog.models import McpConnection, McpToolDefinition, McpToolset
 
 MOST_CALLS = 1000
 """So many of the newest calls are counted."""

@@ -18,17 +18,17 @@ from django.utils import timezone
 
 from invocations.approvals import asking
 from invocations.approvals.asking import Asked
-from invocations.call.policing import client_context, recent_of
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
 from invocations.stages import Stages
+from mcphub.features.call_rules.rule import ALLOW, DENY, Facts, RuleFinding, Ruling, combined, finding
+from mcphub.features.call_rules.stage import client_context, recent_of
 from sessions_app.models import RateLimitBucket
 from sessions_app.protocol.errors import AuditUnavailable, HubError, PolicyDenied, RateLimited
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.catalog.toolsets import refused
 from tools_catalog.policy.ask import CALLER, Ask
-from tools_catalog.policy.rules import ALLOW, DENY, Facts, RuleFinding, Ruling, combined, finding
 
 YES, ASKS, DEPENDS, NO = "yes", "approval", "depends", "no"
 _BY_ARGUMENTS = "Rules decide by the arguments. Call it: a refused call returns its reason."

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from invocations.figures.tallies import CLIENT, DAY
 from invocations.models import CallTally
-from tools_catalog.models import McpConnection, McpPolicyRule, McpToolDefinition
+from mcphub.features.call_rules.models import McpPolicyRule
+from tools_catalog.models import McpConnection, McpToolDefinition
 
 MOST = 10
 _CLIENTS_OF = timedelta(days=30)

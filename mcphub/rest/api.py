@@ -29,6 +29,7 @@ from invocations.rest.redaction import RedactionRuleViewSet
 from invocations.rest.retention import HoldViewSet, RetentionViewSet
 from invocations.rest.tasks import TaskViewSet
 from invocations.rest.verifications import VerificationViewSet
+from mcphub.features.call_rules.rest import PolicyRuleViewSet
 from mcphub.parts import RestAction, RestResource, SchemaHook
 from mcphub.rest.groups import GroupViewSet
 from mcphub.rest.people import PersonViewSet
@@ -49,7 +50,6 @@ from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
 from tools_catalog.rest.launch import LaunchProfileViewSet, SecretViewSet
 from tools_catalog.rest.offers import OfferViewSet
-from tools_catalog.rest.policy import PolicyRuleViewSet
 from tools_catalog.rest.selections import ServiceViewSet, ToolsetViewSet
 from tools_catalog.rest.tools import ToolDefinitionViewSet, ToolVersionViewSet
 

@@ -15,10 +15,11 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from mcphub.features.call_rules import bundle as policy
 from sessions_app.history.source import BUNDLE, edits_via
 from sessions_app.protocol import json
 from tools_catalog.backends import python
-from tools_catalog.bundles import connections, content, entries, origins, policy, selections
+from tools_catalog.bundles import connections, content, entries, origins, selections
 from tools_catalog.bundles.entries import Kind, Members, Report, check_members, load_each
 from tools_catalog.call.base import Json
 from tools_catalog.kinds import registry

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from django.utils import timezone
 
+from mcphub.features.call_rules.rule import Ruling, ToolPolicy
 from sessions_app.protocol import envelope, json, mcp_apps, schemas, shapes
 from sessions_app.protocol.errors import InvalidParams, ToolDisabled, ToolNotFound
 from sessions_app.protocol.json import Json
@@ -16,7 +17,6 @@ from sessions_app.workspaces.belonging import Workspace
 from tools_catalog.call import base
 from tools_catalog.catalog.additions import Additions, ToolCheck
 from tools_catalog.catalog.listing import Audience, Entry, Listing, is_visible
-from tools_catalog.policy.rules import Ruling, ToolPolicy
 from tools_catalog.upstream.sights import Sight
 
 _SHOWN_SECONDS = 5.0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.db.models import Prefetch
 
+from mcphub.features.call_rules.rule import Policy
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol import envelope, json, schemas
 from sessions_app.protocol.errors import InvalidParams
@@ -30,7 +31,6 @@ from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound,
 from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
 from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
 from tools_catalog.models.ruled import definition_of, former_names
-from tools_catalog.policy.rules import Policy
 from tools_catalog.policy.scope import tags_of
 from tools_catalog.vault import fingerprint_of, read_secrets
 
@@ -249,7 +249,7 @@ def read_policy() -> Policy:
     """Read the rules about calls."""
     from django.contrib.auth.models import Group
 
-    from tools_catalog.models.policy import read_rules
+    from mcphub.features.call_rules.models import read_rules
 
     rules = read_rules()
     return Policy(rules, dict(Group.objects.values_list("pk", "name")) if rules else None)

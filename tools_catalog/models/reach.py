@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
 
+from mcphub.features.call_rules.models import McpPolicyRule, read_rules
+from mcphub.features.call_rules.rule import ALLOW, Rule, tool_context
 from sessions_app.history import guarding, recording
 from sessions_app.protocol import json
 from sessions_app.workspaces.scope import acting_in
 from tools_catalog.kinds.registry import KINDS
-from tools_catalog.models.policy import McpPolicyRule, read_rules
 from tools_catalog.models.ruled import RuledRow, former_names, ruled
-from tools_catalog.policy.rules import ALLOW, Rule, tool_context
 from tools_catalog.policy.scope import concerns
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _t
 
+from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.history import guarding
 from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import McpPrompt
 from tools_catalog.models.definitions import McpToolDefinition
 from tools_catalog.models.names import prefixed
-from tools_catalog.models.policy import McpPolicyRule
 from tools_catalog.models.toolsets import McpToolset
 from tools_catalog.models.upstream_tools import McpUpstreamTool
 

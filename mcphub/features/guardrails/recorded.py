@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from invocations.models import McpToolInvocation
-from invocations.policy.recorded import MOST_CALLS, newest
+from mcphub.features.call_rules.recorded import MOST_CALLS, newest
 
 
 def acted(most: int = MOST_CALLS) -> Counter[str]:

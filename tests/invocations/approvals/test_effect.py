@@ -17,6 +17,8 @@ from invocations.call_source import CallSource, ClientChannel
 from invocations.configuration import Configuration
 from invocations.exchange import CallRequest
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.call_rules.models import McpPolicyRule
+from mcphub.features.call_rules.rule import Facts, finding
 from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.caller import Caller
 from sessions_app.history.events import Actor
@@ -34,10 +36,9 @@ from tests.invocations.calls.call_path import CallPath, run, source
 from tests.tools_catalog.proposals import definition, offer
 from tools_catalog.accounts import storing
 from tools_catalog.catalog.snapshot import Catalog, Tool
-from tools_catalog.models import HttpService, McpConnection, McpPolicyRule, McpToolDefinition, Secret
+from tools_catalog.models import HttpService, McpConnection, McpToolDefinition, Secret
 from tools_catalog.models.accounts import UpstreamRegistration
 from tools_catalog.policy.ask import Ask
-from tools_catalog.policy.rules import Facts, finding
 
 YES = Decision(approve=True, grant="hour")
 ANN = Decider("user:1", "ann")

@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from invocations.approvals.models import McpToolApproval
+from mcphub.features.call_rules.models import McpPolicyRule
 from mcphub.features.guardrails.guardrail import ToolGuardrails
 from mcphub.features.guardrails.models import McpGuardrail
 from mcphub.features.quotas.load import load_quotas
@@ -36,7 +37,7 @@ from tools_catalog.bundles import bundle
 from tools_catalog.catalog.snapshot import Catalog, Tool
 from tools_catalog.discovery import reconcile
 from tools_catalog.kinds.registry import KINDS
-from tools_catalog.models import McpAlias, McpPolicyRule, McpToolDefinition, McpToolset, reach
+from tools_catalog.models import McpAlias, McpToolDefinition, McpToolset, reach
 
 pytestmark = pytest.mark.django_db
 

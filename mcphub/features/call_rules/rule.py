@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
+from mcphub.features.call_rules.expressions import Expression, RuleFailed
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog.call.noted import NOTHING_NOTED, Noted
 from tools_catalog.policy.ask import Ask
-from tools_catalog.policy.expressions import Expression, RuleFailed
 from tools_catalog.policy.scope import RuledTool, concerns, tags_of
 
 Effect = Literal["deny", "ask", "allow"]

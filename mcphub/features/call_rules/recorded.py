@@ -11,12 +11,12 @@ from typing import Any
 from django.db.models import Max, QuerySet
 
 from invocations.models import McpToolInvocation
+from mcphub.features.call_rules.rule import Facts, Rule, RuleFinding
+from mcphub.features.call_rules.trying import DescribedCall, finding_of
 from sessions_app.models import ApiKey
 from sessions_app.protocol.json import Json
 from tools_catalog.models import McpToolDefinition, McpToolset
 from tools_catalog.models.ruled import RuledRow, definition_of
-from tools_catalog.policy.rules import Facts, Rule, RuleFinding
-from tools_catalog.policy.trying import DescribedCall, finding_of
 
 MOST_CALLS = 10_000
 MOST_SECONDS = 0.75

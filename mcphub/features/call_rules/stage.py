@@ -16,12 +16,7 @@ from invocations.call.judging import Judge
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
 from invocations.stages import Place, Proceed, Refuse, Stage, StageAnswer
-from sessions_app.protocol import json
-from sessions_app.protocol.errors import AuditUnavailable, PolicyDenied
-from sessions_app.protocol.json import Json
-from tools_catalog.catalog.selection import Tool
-from tools_catalog.policy.ask import Ask
-from tools_catalog.policy.rules import (
+from mcphub.features.call_rules.rule import (
     ASK,
     DENY,
     NO_RULING,
@@ -34,6 +29,11 @@ from tools_catalog.policy.rules import (
     combined,
     finding,
 )
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import AuditUnavailable, PolicyDenied
+from sessions_app.protocol.json import Json
+from tools_catalog.catalog.selection import Tool
+from tools_catalog.policy.ask import Ask
 
 RECENT_SECONDS = 3_600
 MOST_RECENT = 10_000
@@ -119,7 +119,7 @@ class Policing(Stage):
             for rule in rules
         ]
         task = json.dumps(asked)
-        answers = await self._judge.answered("tools_catalog.policy.apart", task, EVALUATION_SECONDS, principal)
+        answers = await self._judge.answered("mcphub.features.call_rules.apart", task, EVALUATION_SECONDS, principal)
         if answers is None:
             why = f"it takes longer than {EVALUATION_SECONDS:g} s for these arguments"
             return [RuleFinding(rule, False, why) for rule in rules]

@@ -7,10 +7,10 @@ from datetime import datetime
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from mcphub.features.call_rules.models import McpPolicyRule
 from tools_catalog.bundles import entries
 from tools_catalog.bundles.entries import Kind, Report, check_members, load_each
 from tools_catalog.call.base import Json
-from tools_catalog.models import McpPolicyRule
 from tools_catalog.models.loadable import LoadableModel
 
 KINDS = ("policy_rules",)

@@ -20,7 +20,9 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from invocations.policy import recorded
+from mcphub.features.call_rules import expressions, recorded, trying
+from mcphub.features.call_rules.filters import POLICY_FILTERS
+from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.history import guarding
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
@@ -31,10 +33,8 @@ from sessions_app.kit.shown import clipped, mono
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog.admin.switch import SwitchActions
-from tools_catalog.filters import POLICY_FILTERS
-from tools_catalog.models import McpPolicyRule, McpToolDefinition, McpToolset
+from tools_catalog.models import McpToolDefinition, McpToolset
 from tools_catalog.models.ruled import ruled
-from tools_catalog.policy import expressions, trying
 from tools_catalog.policy.scope import tags_of
 
 _CHANGED = moment("updated_at", _("changed"))
