@@ -47,7 +47,6 @@ from invocations.stages import (
     StageAnswer,
     Stages,
 )
-from mcphub.features.call_rules.stage import Policing
 from sessions_app.kit import tracing
 from sessions_app.kit.features import declared, loaded
 from sessions_app.protocol import json
@@ -73,11 +72,10 @@ class Calls:
         self.quotas = RecordQuotas(ledger, configuration)
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.commits = Commits(ledger, self.rows)
-        self.policing = Policing(self.judge)
         self.approvals = Approvals(self)
         added = [loaded(part.stage)(self) for part in declared(CallStage)]
         self.stages = Stages(
-            (self.policing, *self.approvals.stages, *added, StartedSignal()),
+            (*added, *self.approvals.stages, StartedSignal()),
             (*(each for each in added if isinstance(each, CommitPart)), self.approvals.uses, FinishedSignal()),
             [loaded(part.shaper)(self) for part in declared(CallShaper)],
         )

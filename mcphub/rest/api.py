@@ -29,7 +29,6 @@ from invocations.rest.redaction import RedactionRuleViewSet
 from invocations.rest.retention import HoldViewSet, RetentionViewSet
 from invocations.rest.tasks import TaskViewSet
 from invocations.rest.verifications import VerificationViewSet
-from mcphub.features.call_rules.rest import PolicyRuleViewSet
 from mcphub.parts import RestAction, RestResource, SchemaHook
 from mcphub.rest.groups import GroupViewSet
 from mcphub.rest.people import PersonViewSet
@@ -136,7 +135,6 @@ router.register("groups", GroupViewSet)
 router.register("services", ServiceViewSet)
 router.register("allowed-hosts", AllowedHostViewSet)
 router.register("toolsets", ToolsetViewSet)
-router.register("policy-rules", PolicyRuleViewSet)
 router.register("redaction-rules", RedactionRuleViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _t
 
-from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.history import guarding
 from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import McpPrompt
@@ -41,7 +40,7 @@ class Renaming:
         return pattern
 
 
-SCOPED: list[Any] = [McpPolicyRule]
+SCOPED: list[Any] = []
 """Policies with a scope, which follow the tools that they name."""
 FOLLOWERS: list[Callable[[Renaming], None]] = []
 """Reactions of other floors to renamed tools: their rules that name them follow. In the same transaction."""

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcphub.features.call_rules import expressions
-from mcphub.features.call_rules.rule import Rule
+from mcphub.features.call_rules.rule import Policy, Rule
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.scope import OwnedModel
@@ -250,3 +250,9 @@ def _missing_group(name: str) -> str:
 def read_rules() -> list[Rule]:
     """Return the rules that are switched on, the watching ones too."""
     return [row.compiled() for row in readable_rows(McpPolicyRule.objects.filter(enabled=True))]
+
+
+def read() -> Policy:
+    """Return them as the snapshot has them, with the names of groups."""
+    rules = read_rules()
+    return Policy(rules, dict(Group.objects.values_list("pk", "name")) if rules else None)

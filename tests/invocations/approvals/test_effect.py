@@ -18,7 +18,7 @@ from invocations.configuration import Configuration
 from invocations.exchange import CallRequest
 from invocations.redaction.records import RecordRedaction
 from mcphub.features.call_rules.models import McpPolicyRule
-from mcphub.features.call_rules.rule import Facts, finding
+from mcphub.features.call_rules.rule import Facts, ToolPolicy, finding
 from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.caller import Caller
 from sessions_app.history.events import Actor
@@ -266,8 +266,9 @@ def test_a_replay_of_a_past_version_runs_under_the_rules_of_now(past: str, appli
     McpGuardrail.objects.create(name="g", applies_to=applies_to, target=target, detectors="email", action="refuse")
     replayed = Catalog.load_version(past, "1", CALLER)
     assert replayed.version == "1"
-    assert replayed.policy is not None
-    assert [rule.name for rule in replayed.policy.rules] == ["r"]
+    policy = replayed.checks["call_rules"]
+    assert isinstance(policy, ToolPolicy)
+    assert [rule.name for rule in policy.rules] == ["r"]
     assert "guardrails" in replayed.checks
 
 
@@ -282,8 +283,9 @@ def test_a_replay_of_a_past_version_runs_under_the_rules_of_now(past: str, appli
 def test_a_condition_sees_the_graver_of_the_past_version_and_of_the_present_one(past: str, condition: str) -> None:
     row = McpPolicyRule.objects.create(name="r", condition=condition)
     replayed = Catalog.load_version(past, "1", CALLER)
-    assert replayed.policy is not None
-    context = replayed.policy.context(replayed, CALLER, Facts(arguments={"n": 2}))
+    policy = replayed.checks["call_rules"]
+    assert isinstance(policy, ToolPolicy)
+    context = policy.context(replayed, CALLER, Facts(arguments={"n": 2}))
     assert finding(row.compiled(), {**context, "args": {"n": 2}}).holds
 
 
