@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from benchmarks.calls import READ_ONLY, Place
 from benchmarks.measuring import Bench
 from benchmarks.servers import hub
+from mcphub.features.call_rules import expressions
+from mcphub.features.call_rules.rule import Facts, Policy, Rule, arguments_for, combined, finding
 from sessions_app.caller import ANONYMOUS
-from tools_catalog.policy import expressions
-from tools_catalog.policy.rules import Facts, Policy, Rule, arguments_for, combined, finding
 
 _RULE = """
-from tools_catalog.models import McpPolicyRule
+from mcphub.features.call_rules.models import McpPolicyRule
 McpPolicyRule.objects.create(name="bench", applies_to="tool", target="TARGET", condition="CONDITION")
 """
 _NEVER = "principal.id == 'nobody'"

@@ -23,7 +23,6 @@ from invocations.call.committing import Commits
 from invocations.call.executing import End, Execution
 from invocations.call.finishing import CallResult, Ended, Finish, Intended, opened
 from invocations.call.judging import Judge
-from invocations.call.policing import Policing
 from invocations.call.refusals import Refusals
 from invocations.call.running import RunningCalls
 from invocations.call_source import CallSource
@@ -73,11 +72,10 @@ class Calls:
         self.quotas = RecordQuotas(ledger, configuration)
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.commits = Commits(ledger, self.rows)
-        self.policing = Policing(self.judge)
         self.approvals = Approvals(self)
         added = [loaded(part.stage)(self) for part in declared(CallStage)]
         self.stages = Stages(
-            (self.policing, *self.approvals.stages, *added, StartedSignal()),
+            (*added, *self.approvals.stages, StartedSignal()),
             (*(each for each in added if isinstance(each, CommitPart)), self.approvals.uses, FinishedSignal()),
             [loaded(part.shaper)(self) for part in declared(CallShaper)],
         )

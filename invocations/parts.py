@@ -59,6 +59,16 @@ class CallsLink:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownValues:
+    """Values that the search of calls offers for a column: a function of the begun text that returns pairs of value
+    and title.
+    """
+
+    column: str
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
 class EventSubject:
     """Events of the configuration history that have something of their own: kinds that begin with `name` and a dot."""
 

@@ -45,7 +45,7 @@ class StartedSignal(Stage):
 class FinishedSignal(CommitPart):
     """Sends `call_finished`. No tool has it where nobody receives."""
 
-    def concerns(self, tool: Tool, configuration: Configuration) -> bool:
+    def concerns(self, tool: Tool, configuration: Configuration, stages: tuple[Stage, ...]) -> bool:
         return call_finished.has_listeners()
 
     async def ended(self, call: Call, wire: Mapping[str, Json] | None) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sessions_app.protocol.errors import HubError
     from sessions_app.protocol.json import Json
     from tools_catalog.catalog.snapshot import Tool
+    from tools_catalog.policy.ask import Ask
 
 
 StageT = TypeVar("StageT")
@@ -92,6 +93,18 @@ class CallStage:
 StageAnswer: TypeAlias = Proceed | Refuse | Answer
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a tool's calls come to, before there is one."""
+
+    refusal: HubError | None = None
+    """Each call gets it, whatever its arguments."""
+    ask: Ask | None = None
+    """The approval that each call needs."""
+    depends: bool = False
+    """Arguments may change it."""
+
+
 class Stage(Protocol):
     """Decides about calls before they are made. One a process."""
 
@@ -107,16 +120,13 @@ class Stage(Protocol):
         """Return the decision about the call. A HubError that is raised refuses it."""
         ...
 
-    def standing_refusal(self, tool: Tool, source: CallSource, configuration: Configuration) -> HubError | None:
-        """Return the error that each call of the tool from this source gets now, whatever its arguments. None where
-        there is none, or `CallerPermissions` looks for it by itself.
-        """
-        return None
-
-    async def refused_now(
+    async def outlooks(
         self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
-    ) -> Mapping[Tool, HubError]:
-        """Return such errors that the database decides, of all tools at once. Raises AuditUnavailable."""
+    ) -> Mapping[Tool, Outlook]:
+        """Return what calls of tools from this source come to now, as far as the stage can say it without arguments.
+
+        Of all tools at once; without those that it has nothing to say of. Raises AuditUnavailable.
+        """
         return {}
 
     def stop(self) -> None:
@@ -171,8 +181,8 @@ class CommitPart:
 
     ledger: LedgerPart | None = None
 
-    def concerns(self, tool: Tool, configuration: Configuration) -> bool:
-        """Return whether calls of the tool may have to do with it."""
+    def concerns(self, tool: Tool, configuration: Configuration, stages: tuple[Stage, ...]) -> bool:
+        """Return whether calls of the tool may have to do with it. `stages`: those that they pass."""
         raise NotImplementedError
 
     def of_intent(self, call: Call) -> Any:
@@ -245,14 +255,18 @@ class Stages:
         """Return the stage of a class, which is declared."""
         return next(stage for stage in self._stages if isinstance(stage, kind))
 
-    async def refused_now(
+    async def outlooks(
         self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
-    ) -> Mapping[Tool, HubError]:
-        """Return the errors of `Stage.refused_now`, of several that of the first stage."""
-        found: Mapping[Tool, HubError] = {}
+    ) -> Mapping[Tool, Outlook]:
+        """Return the outlooks of all stages as one for each tool; of several refusals and requests the first."""
+        made = dict.fromkeys(tools, Outlook())
         for stage in self._stages:
-            found = {**await stage.refused_now(tools, source, configuration), **found}
-        return found
+            for tool, found in (await stage.outlooks(tools, source, configuration)).items():
+                known = made[tool]
+                made[tool] = Outlook(
+                    known.refusal or found.refusal, known.ask or found.ask, known.depends or found.depends
+                )
+        return made
 
     def stop(self) -> None:
         for stage in self._stages:
@@ -278,6 +292,6 @@ class Stages:
             if stage.concerns(tool, configuration, chosen):
                 chosen = (*chosen, stage)
         results = tuple(stage for stage in self._result_stages if stage.concerns(tool, configuration))
-        parts = tuple(part for part in self._parts if part.concerns(tool, configuration))
+        parts = tuple(part for part in self._parts if part.concerns(tool, configuration, chosen))
         shapers = tuple(shaper for shaper in self._shapers if shaper.concerns(tool))
         return Chain(chosen, results, parts, shapers) if chosen or results or parts or shapers else EMPTY

@@ -34,7 +34,6 @@ CORE = {
     "offer": "list, approve and reject what other MCP servers offer",
     "profile": "list the commands that the hub may run as children",
     "catalog": "load tools from a bundle or a pack, or write the catalogue out",
-    "policy": "list, show and switch rules about calls, check those in a file, or try them on calls",
     "audit": "list, show, verify, export and ship what is on record, sign checkpoints, change keys, say what is kept",
     "secrets": "list, write and remove secrets by name, or encrypt all under a new key while the hub runs",
     "client-config": "print the configuration for an MCP client",

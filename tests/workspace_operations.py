@@ -16,9 +16,10 @@ def make(slugs: Sequence[str]) -> dict[str, str]:
     """
     from django.contrib.auth.models import Group, User
 
+    from mcphub.features.call_rules.models import McpPolicyRule
     from sessions_app.models import ApiKey, McpWorkspace
     from tools_catalog.backends import python
-    from tools_catalog.models import McpPolicyRule, McpPrompt, McpResource, McpToolDefinition, McpToolset
+    from tools_catalog.models import McpPrompt, McpResource, McpToolDefinition, McpToolset
 
     told = python.definition("tools_catalog.packs.starter.tools:echo")
     scopes = list(ApiKey.DEFAULT_SCOPES)

@@ -14,7 +14,6 @@ RULES = (
     Announce("tools_catalog_mcptooldefinition", "tools_changed"),
     Announce("tools_catalog_mcptooldefinition_groups", "tools_changed"),
     Announce("tools_catalog_mcpalias", "tools_changed"),
-    Announce("tools_catalog_mcppolicyrule", "tools_changed"),
     Announce("auth_group", "tools_changed", ("name",)),
     Announce("tools_catalog_allowedhost", "tools_changed"),
     Announce("tools_catalog_secret", "tools_changed"),

@@ -11,7 +11,6 @@ from tools_catalog.kinds.registry import choices
 from tools_catalog.models import (
     HttpService,
     McpConnection,
-    McpPolicyRule,
     McpToolDefinition,
     McpToolset,
     McpUpstreamTool,
@@ -98,12 +97,6 @@ ACCOUNT_FILTERS: tuple[ListFilter, ...] = (
     TextIs(name="connection", column="connection__slug", label=""),
     TextIs(name="service", column="service__slug", label=""),
     TextIs(name="principal", label=""),
-)
-POLICY_FILTERS: tuple[ListFilter, ...] = (
-    OneOf(name="effect", label="", choices=McpPolicyRule.Effect.choices),
-    OneOf(name="applies_to", label="", choices=McpPolicyRule.AppliesTo.choices),
-    _ENABLED,
-    YesOrNo(name="watching", label=""),
 )
 CONNECTION_FILTERS: tuple[ListFilter, ...] = (
     OneOf(

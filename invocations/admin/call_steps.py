@@ -11,7 +11,7 @@ from datetime import datetime
 from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
@@ -76,7 +76,7 @@ def _before(row: McpToolInvocation) -> Iterator[CallStep]:
     since = _t("opened %(span)s earlier") % {"span": _span(known.created_at, row.received_at)} if known else ""
     yield CallStep(_t("Session"), what, session, at=opened, note=since)
     if row.turn_id:
-        link = f"{reverse('admin:chat_query_changelist')}?{urlencode({'q': row.turn_id})}"
+        link = _listed("chat_query", row.turn_id)
         note = _t("model answer %(round)d") % {"round": row.turn_round or 0}
         yield CallStep(_t("Chat turn"), clipped(row.turn_id, 12), link, note=note)
     if row.asked_by:
@@ -95,7 +95,7 @@ def _during(row: McpToolInvocation, scale: _Scale, has_run: bool) -> Iterator[Ca
     yield _timed(_t("Received and checked"), row.received_at, checked, scale, kind="waited", note=note)
     if row.policy_rule or row.policy_watched:
         said = f"{row.policy_rule}@{row.policy_version}: {row.policy_said}" if row.policy_said else row.policy_watched
-        link = f"{reverse('admin:tools_catalog_mcppolicyrule_changelist')}?{urlencode({'q': row.policy_rule or ''})}"
+        link = _listed("tools_catalog_mcppolicyrule", row.policy_rule or "")
         note = _t("part of the checks; not timed separately")
         yield CallStep(_t("Call rule"), clipped(said or "", 120), link if row.policy_rule else "", note=note)
     if intent is not None and noted is not None:
@@ -162,6 +162,14 @@ def _span(begin: datetime, end: datetime) -> str:
         if seconds < 172_800
         else _t("%(count)d d") % {"count": seconds // 86_400}
     )
+
+
+def _listed(page: str, text: str) -> str:
+    """Return the address of a feature's list with a search; empty where the feature is off."""
+    try:
+        return f"{reverse(f'admin:{page}_changelist')}?{urlencode({'q': text})}"
+    except NoReverseMatch:
+        return ""
 
 
 def _search(invocation_id: str) -> str:

@@ -1,4 +1,4 @@
-"""The calls on the pages of tools, connections, toolsets, keys, people, workspaces and rules.
+"""The calls on the pages of tools, connections, toolsets, keys, people and workspaces, and of features' rows.
 
 The newest calls of the row are read once, by an index and within a bound, and every figure is made of them.
 """
@@ -27,7 +27,7 @@ from sessions_app.kit.admin.row_page import PageFigure, PagePart, PageTable, Pag
 from sessions_app.kit.shown import ago, clipped, duration
 from sessions_app.models import ApiKey, McpWorkspace
 from tools_catalog import usage
-from tools_catalog.models import McpConnection, McpPolicyRule, McpToolDefinition, McpToolset
+from tools_catalog.models import McpConnection, McpToolDefinition, McpToolset
 
 MOST_CALLS = 1000
 """So many of the newest calls are counted."""
@@ -56,8 +56,6 @@ def _where(row: Model) -> Mapping[str, Any]:
             return {"tool_name__in": row.names()[:500]}
         case McpConnection():
             return {"connection": row.slug}
-        case McpPolicyRule():
-            return {"policy_rule": row.name}
         case McpWorkspace():
             return {"workspace": row.slug}
         case ApiKey() if row.owner_id is not None:  # it calls as its person, and is named beside
@@ -67,12 +65,18 @@ def _where(row: Model) -> Mapping[str, Any]:
     return {"principal": f"user:{row.pk}"}
 
 
-@adds_to_page(McpToolDefinition, McpToolset, McpConnection, McpPolicyRule, McpWorkspace, ApiKey, User, place=20)
+@adds_to_page(McpToolDefinition, McpToolset, McpConnection, McpWorkspace, ApiKey, User, place=20)
 def its_calls(request: HttpRequest, row: Model) -> Iterator[PagePart]:
-    """Yield the figures of a row's calls, its newest calls and failures, and its callers or tools."""
+    return calls_found(request, _where(row))
+
+
+def calls_found(request: HttpRequest, where: Mapping[str, Any]) -> Iterator[PagePart]:
+    """Yield the figures of the calls with these columns, the newest of them and failures, and their callers or tools.
+
+    `where`: one column by which calls are listed, or a narrower search.
+    """
     if not usage.may_see(request.user):
         return
-    where = _where(row)
     found: Any = McpToolInvocation.objects.filter(**where)
     is_listed = len(where) == 1 and "tool_name__in" not in where
     if not is_listed:

@@ -365,8 +365,8 @@ class _WaitInTask(_Wait):
 class _Uses(CommitPart):
     """Writes which call an approval led to."""
 
-    def concerns(self, tool: Tool, configuration: Configuration) -> bool:
-        return tool.policy is not None or asking.may_demand(tool, configuration)
+    def concerns(self, tool: Tool, configuration: Configuration, stages: tuple[Stage, ...]) -> bool:
+        return any(isinstance(stage, _Wait) for stage in stages)
 
     async def intended(self, call: Call) -> None:
         """Write the invocation. The intent's key decides; this status is for display."""

@@ -1,14 +1,12 @@
 """Whether a caller may call tools now, before there is a call: nothing is recorded, counted or asked.
 
-It follows the order of a call (`invocations.calling`): limits of calls a minute, rules, what other stages refuse
-whatever the arguments, approval. Arguments are not there yet, so rules that read them are undecided, and guardrails are
-not asked.
+It follows the order of a call (`invocations.calling`): limits of calls a minute, the stages' outlooks, approval.
+Arguments are not there yet, so rules that read them are undecided, and guardrails are not asked.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,17 +16,15 @@ from django.utils import timezone
 
 from invocations.approvals import asking
 from invocations.approvals.asking import Asked
-from invocations.call.policing import client_context, recent_of
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
-from invocations.stages import Stages
+from invocations.stages import Outlook, Stages
 from sessions_app.models import RateLimitBucket
-from sessions_app.protocol.errors import AuditUnavailable, HubError, PolicyDenied, RateLimited
+from sessions_app.protocol.errors import AuditUnavailable, RateLimited
 from sessions_app.protocol.json import Json
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.catalog.toolsets import refused
 from tools_catalog.policy.ask import CALLER, Ask
-from tools_catalog.policy.rules import ALLOW, DENY, Facts, RuleFinding, Ruling, combined, finding
 
 YES, ASKS, DEPENDS, NO = "yes", "approval", "depends", "no"
 _BY_ARGUMENTS = "Rules decide by the arguments. Call it: a refused call returns its reason."
@@ -45,62 +41,29 @@ class CallerPermissions:
 
     async def of(self, tools: Sequence[Tool]) -> list[dict[str, Json]]:
         """Return for each tool `yes`, `approval`, `depends` or `no`, with its reason. Raises AuditUnavailable."""
-        caller = self.source.caller
-        refusals = await self.stages.refused_now(tools, self.source, self.configuration)
+        outlooks = await self.stages.outlooks(tools, self.source, self.configuration)
         waits = await self._waits(tools)
-        recent = None
-        if any(tool.policy is not None and tool.policy.reads_recent for tool in tools):
-            recent = await recent_of(caller.principal)
         asks: dict[Tool, Ask] = {}
         made: dict[Tool, dict[str, Json]] = {}
         for tool in tools:
-            ruling, is_open = self._ruling(tool, recent)
-            ask = asking.demanded(ruling.ask, tool, self.configuration, self.source)
-            made[tool] = self._verdict(tool, ruling, is_open, waits.get(tool, 0), refusals.get(tool))
+            outlook = outlooks[tool]
+            ask = asking.demanded(outlook.ask, tool, self.configuration, self.source)
+            made[tool] = self._verdict(tool, outlook, waits.get(tool, 0))
             if ask is not None and made[tool]["verdict"] != NO:
                 asks[tool] = ask
         for tool in await self._ungranted(asks):
             made[tool] = _asked(asks[tool])
         return [made[tool] for tool in tools]
 
-    def _verdict(
-        self, tool: Tool, ruling: Ruling, is_open: bool, wait: float, refusal: HubError | None
-    ) -> dict[str, Json]:
+    def _verdict(self, tool: Tool, outlook: Outlook, wait: float) -> dict[str, Json]:
         if tool.task_support == "required" and self.source.turn is not None:
             return {"verdict": NO, "code": "tool_not_found", "why": _ONLY_TASK}
         if wait > 0:
             seconds = max(1, math.ceil(wait))
             return refused(RateLimited(f"The limit of calls a minute is reached. Try again in {seconds} s."))
-        if ruling.effect == DENY:
-            return refused(PolicyDenied(ruling.words or None))
-        for stage in self.stages.of(tool, self.configuration).stages:
-            if (standing := stage.standing_refusal(tool, self.source, self.configuration)) is not None:
-                return refused(standing)
-        if refusal is not None:
-            return refused(refusal)
-        return {"verdict": DEPENDS, "why": _BY_ARGUMENTS} if is_open else {"verdict": YES}
-
-    def _ruling(self, tool: Tool, recent: dict[str, int] | None) -> tuple[Ruling, bool]:
-        """Return the verdict of the rules that need no arguments, and whether others may still change it."""
-        policy = tool.policy
-        if policy is None:
-            return Ruling(), False
-        now = time.time()
-        findings: list[RuleFinding] = list(policy.findings(tool, self.source.caller, now))
-        facts = Facts({}, client_context(self.source), now, recent)
-        context = {**policy.context(tool, self.source.caller, facts), "args": {}}
-        undecided = []
-        for rule in policy.pending(now):
-            reads = rule.condition is not None and ("args" in rule.condition.variables or rule.condition.may_hold(2))
-            if reads and not rule.broken:
-                undecided.append(rule)
-            else:
-                findings.append(finding(rule, context))
-        findings.sort(key=lambda each: (-each.rule.priority, each.rule.name))
-        acting = [rule for rule in undecided if not rule.watching]
-        has_allow = any(each.effect == ALLOW and not each.rule.watching for each in findings)
-        ruling = combined(findings, is_open=any(rule.effect == ALLOW for rule in acting))
-        return ruling, any(rule.effect != ALLOW or not has_allow for rule in acting)
+        if outlook.refusal is not None:
+            return refused(outlook.refusal)
+        return {"verdict": DEPENDS, "why": _BY_ARGUMENTS} if outlook.depends else {"verdict": YES}
 
     async def _waits(self, tools: Sequence[Tool]) -> dict[Tool, float]:
         """Return the seconds until a limited tool, or its caller, may call again."""

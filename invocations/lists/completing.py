@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from invocations.figures.tallies import CLIENT, DAY
 from invocations.models import CallTally
-from tools_catalog.models import McpConnection, McpPolicyRule, McpToolDefinition
+from invocations.parts import KnownValues
+from sessions_app.kit.features import declared, loaded
+from tools_catalog.models import McpConnection, McpToolDefinition
 
 MOST = 10
 _CLIENTS_OF = timedelta(days=30)
@@ -27,8 +29,8 @@ def connections(begun: str) -> list[tuple[str, str]]:
 
 
 def rules(begun: str) -> list[tuple[str, str]]:
-    rows = McpPolicyRule.objects.filter(name__icontains=begun).order_by("name")
-    return [(name, "") for name in rows.values_list("name", flat=True)[:MOST]]
+    parts = (part for part in declared(KnownValues) if part.column == "policy_rule")
+    return [value for part in parts for value in loaded(part.function)(begun)[:MOST]]
 
 
 def clients(begun: str) -> list[tuple[str, str]]:

@@ -250,7 +250,6 @@ _SUBJECTS: Choices = [
     ("retention_policy", _("retention")),
     ("legal_hold", _("legal holds")),
     ("mcptoolapproval", _("approval policies")),
-    ("policy_rule", _("call rules")),
     ("user", _("users")),
     ("group", _("groups")),
     ("login", _("logins")),

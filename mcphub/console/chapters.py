@@ -28,7 +28,6 @@ CHAPTERS: dict[str, str] = {
     "auth_user": "operate/console#the-page-of-a-person",
     "auth_group": "operate/console#roles",
     "sessions_app_mcpworkspace": "secure/workspaces",
-    "tools_catalog_mcppolicyrule": "secure/call-rules",
     "invocations_mcptoolapproval": "secure/approvals",
     "sessions_app_ratelimitbucket": "operate/limits#calls",
     "invocations_mcpredactionrule": "audit/audit#redaction-and-long-bodies",

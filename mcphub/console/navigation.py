@@ -267,12 +267,6 @@ _CORE: tuple[Area, ...] = (
         "policy",
         (
             Tab(
-                _("Call rules"),
-                "policy",
-                "tools_catalog_mcppolicyrule",
-                words=_("policy policies deny allow block cel"),
-            ),
-            Tab(
                 _("Approval policies"), "rule", "invocations_mcptoolapproval", words=_("human in the loop confirmation")
             ),
             Tab(

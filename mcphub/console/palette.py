@@ -162,20 +162,6 @@ _CORE: tuple[PaletteAction, ...] = (
     ),
     PaletteAction(_("Add a person"), "person_add", "admin:auth_user_add", ("auth.add_user",), _("new user account")),
     PaletteAction(
-        _("Add a call rule"),
-        "policy",
-        "admin:tools_catalog_mcppolicyrule_add",
-        ("tools_catalog.add_mcppolicyrule",),
-        _("new policy deny ask allow"),
-    ),
-    PaletteAction(
-        _("Test call rules"),
-        "science",
-        "admin:policy_bench",
-        ("tools_catalog.view_mcppolicyrule",),
-        _("test bench policy"),
-    ),
-    PaletteAction(
         _("Verify the audit log"),
         "fact_check",
         "admin:audit_integrity",

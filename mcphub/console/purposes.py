@@ -68,10 +68,6 @@ PURPOSES: dict[str, str | Promise] = {
     "sessions_app_mcpworkspace": _(
         "A workspace gives a team its own tools, connections and calls, which other teams don't see."
     ),
-    "tools_catalog_mcppolicyrule": _(
-        "A call rule denies a call, allows it, or asks a person first, by a condition on the call. Start "
-        "with one in log-only mode."
-    ),
     "invocations_mcptoolapproval": _("An approval policy makes calls of a tool in the chat wait for a person."),
     "sessions_app_ratelimitbucket": _(
         "A caller appears here with its first request that counts against the rate limit."

@@ -49,7 +49,6 @@ from tools_catalog.rest.connections import ConnectionViewSet
 from tools_catalog.rest.content import PromptViewSet, ResourceViewSet
 from tools_catalog.rest.launch import LaunchProfileViewSet, SecretViewSet
 from tools_catalog.rest.offers import OfferViewSet
-from tools_catalog.rest.policy import PolicyRuleViewSet
 from tools_catalog.rest.selections import ServiceViewSet, ToolsetViewSet
 from tools_catalog.rest.tools import ToolDefinitionViewSet, ToolVersionViewSet
 
@@ -136,7 +135,6 @@ router.register("groups", GroupViewSet)
 router.register("services", ServiceViewSet)
 router.register("allowed-hosts", AllowedHostViewSet)
 router.register("toolsets", ToolsetViewSet)
-router.register("policy-rules", PolicyRuleViewSet)
 router.register("redaction-rules", RedactionRuleViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)

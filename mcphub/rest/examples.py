@@ -155,7 +155,6 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
         "is_staff": True,
         "groups": ["Operator"],
     },
-    "PolicyRule": sent.RULE,
     "Process": {"status": "running", "protocol_version": "2026-07-28"},
     "Prompt": sent.PROMPT,
     "Proof": {"checkpoint": _NOTE},

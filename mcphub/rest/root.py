@@ -46,7 +46,6 @@ _CORE: Mapping[str, _StrOrPromise] = {
     "workspaces": _("Teams with their own tools, keys, rules and calls."),
     "people": _("People of the hub, and their groups."),
     "groups": _("Groups of people: console roles and access to tools."),
-    "policy-rules": _("Call rules, which deny, allow, or hold calls for approval."),
     "redaction-rules": _("Redaction rules, which remove values from calls before they are recorded."),
     "error-mappings": _("Responses to clients for each internal error code."),
     "saved-views": _("Saved console lists: your own and shared ones."),

@@ -35,15 +35,6 @@ SECRET: Mapping[str, Json] = {"name": "git", "origins": "https://git.example", "
 SERVICE: Mapping[str, Json] = {"slug": "git", "title": "Git", "url": "https://git.example/rest"}
 TOOLSET: Mapping[str, Json] = {"slug": "few", "title": "A few tools", "mode": "search", "patterns": "weather.*"}
 WORKSPACE: Mapping[str, Json] = {"slug": "payments", "title": "Payments"}
-RULE: Mapping[str, Json] = {
-    "name": "large-transfers",
-    "effect": "deny",
-    "applies_to": "tool",
-    "target": "pay",
-    "condition": "args.amount > 100",
-    "words": "Transfers above 100 are made by people.",
-    "watching": True,
-}
 ALLOWED_HOST: Mapping[str, Json] = {"host": "10.0.3.7:8443", "enabled": True, "note": "The ticket system."}
 ACCESS_REVIEW: Mapping[str, Json] = {
     "name": "Quarterly review Q3",
@@ -108,8 +99,6 @@ REQUESTS: Mapping[str, Json] = {
     "EndingRequest": {"reason": REASON},
     "PeopleGroupRequest": GROUP,
     "PatchedPeopleGroupRequest": {"name": "readers", "reason": REASON},
-    "PolicyRuleRequest": RULE,
-    "PatchedPolicyRuleRequest": {"watching": True, "reason": REASON},
     "PromptRequest": PROMPT,
     "PatchedPromptRequest": _SWITCHED,
     "ProviderRequest": {**PROVIDER, "key": "a-long-secret"},

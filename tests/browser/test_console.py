@@ -40,7 +40,8 @@ person = User.objects.create_superuser("operator", password="a long password")
 python.discover(["starter"])
 canary = {CANARY!r}
 from mcphub.features.guardrails.models import McpGuardrail
-from tools_catalog.models import McpPolicyRule, McpToolDefinition
+from mcphub.features.call_rules.models import McpPolicyRule
+from tools_catalog.models import McpToolDefinition
 told = python.definition("tools_catalog.packs.starter.tools:echo")
 tool = McpToolDefinition.objects.filter(name="echo").first() or McpToolDefinition(name="echo")
 for field, value in dict(

@@ -17,7 +17,8 @@ SEED = """
 from django.contrib.auth.models import User
 from tests import factories as make
 from tools_catalog.backends import python
-from tools_catalog.models import McpPolicyRule, McpToolDefinition
+from mcphub.features.call_rules.models import McpPolicyRule
+from tools_catalog.models import McpToolDefinition
 User.objects.create_superuser("operator", password="a long password")
 python.discover(["starter"])
 told = python.definition("tools_catalog.packs.starter.tools:add")

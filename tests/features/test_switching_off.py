@@ -26,6 +26,7 @@ SERVED_BY = {
     "/api/notices/": "notifications",
     "/api/alerts/": "alerts",
     "/api/guardrails/": "guardrails",
+    "/api/policy-rules/": "call_rules",
     "/api/errors/": "error_groups",
     "/api/quotas/": "quotas",
     "/api/audit/shipping/": "audit_export",
@@ -35,24 +36,47 @@ SERVED_BY = {
     "/mcp/server-card": "cards",
 }
 """Address -> the feature that serves it."""
-_TEXTS = ("target", "function", "service", "path", "on_failure", "words", "loaded_by")
-IN_FORCE: dict[str, Any] = {
+_TEXTS = ("words", "loaded_by")
+_ON: dict[str, Any] = {
     **dict.fromkeys(_TEXTS, ""),
-    "name": "no-mail",
-    "applies_to": "all",
-    "direction": "arguments",
-    "checked_by": "detectors",
-    "detectors": "email",
-    "action": "refuse",
-    "seconds": 2,
-    "position": 0,
     "enabled": True,
     "watching": False,
     "version": 1,
     "created_at": "2026-01-01",
     "updated_at": "2026-01-01",
 }
-"""A guardrail, as the table has it where no module of the feature is imported."""
+IN_FORCE: dict[str, dict[str, Any]] = {
+    "tools_catalog_mcpguardrail": {
+        **_ON,
+        **dict.fromkeys(("target", "function", "service", "path", "on_failure"), ""),
+        "name": "no-mail",
+        "applies_to": "all",
+        "direction": "arguments",
+        "checked_by": "detectors",
+        "detectors": "email",
+        "action": "refuse",
+        "seconds": 2,
+        "position": 0,
+    },
+    "tools_catalog_mcppolicyrule": {
+        **_ON,
+        "name": "no-sums",
+        "applies_to": "tool",
+        "target": "add",
+        "condition": "",
+        "effect": "deny",
+        "priority": 0,
+        "ask_decider": "another",
+        "ask_group": "",
+        "ask_needed": 1,
+        "ask_seconds": 60,
+    },
+}
+"""Policies, as the tables have them where no module of their features is imported."""
+REPORTED = {
+    "guardrails": "The feature guardrails is off. Enabled guardrails that inspect no calls: 1.",
+    "call_rules": "The feature call_rules is off. Enabled call rules that decide about no calls: 1.",
+}
 
 
 IN_FORCE_OF_FEATURES = [
@@ -63,16 +87,17 @@ IN_FORCE_OF_FEATURES = [
 def run(folder: Path, words: str) -> dict[str, Any]:
     template.copy_to(folder / "hub.sqlite3", bundle=TOOLBOX, apps="tests.toolbox")
     with contextlib.closing(sqlite3.connect(folder / "hub.sqlite3")) as database, database:
-        database.execute(
-            f"INSERT INTO tools_catalog_mcpguardrail ({', '.join(IN_FORCE)}) VALUES ({', '.join('?' * len(IN_FORCE))})",
-            [*IN_FORCE.values()],
-        )
+        for table, row in IN_FORCE.items():
+            database.execute(
+                f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [*row.values()]
+            )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
     environment |= {
         "MCPHUB_DATA_DIR": str(folder),
         "MCPHUB_APPS": "tests.toolbox",
         "MCPHUB_ALLOW_ANONYMOUS": "1",
         "MCPHUB_ALLOW_NOT_DURABLE": "1",
+        "MCPHUB_LEDGER_TIMEOUT_SECONDS": "20",  # as for each hub of tests
         "MCPHUB_FEATURES": words,
     }
     done = forking.run("tests.features.without", env=environment, timeout=300)
@@ -94,8 +119,8 @@ def check(found: dict[str, Any], on: list[str]) -> None:
     served = {path for path, status in found["addresses"].items() if status != 404}
     assert served == {path for path, feature in SERVED_BY.items() if feature in on}
     reports = [found["unenforced"], [found["banner"]], found["logged"]]
-    words = "The feature guardrails is off. Enabled guardrails that inspect no calls: 1."
-    assert [any(words in line for line in lines) for lines in reports] == ["guardrails" not in on] * 3
+    for feature, words in REPORTED.items():
+        assert [any(words in line for line in lines) for lines in reports] == [feature not in on] * 3
     assert set(found["commands"]) & commands_of(list(feature_list.known())) == commands_of(on)
 
 

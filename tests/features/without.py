@@ -31,6 +31,7 @@ ADDRESSES = (
     "/api/notices/",
     "/api/alerts/",
     "/api/guardrails/",
+    "/api/policy-rules/",
     "/api/errors/",
     "/api/quotas/",
     "/api/audit/shipping/",

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from mcphub.features.call_rules.models import McpPolicyRule
 from mcphub.features.guardrails.models import McpGuardrail
 from mcphub.features.quotas.models import McpQuota
 from sessions_app.models import ApiKey
 from tests import factories as make
 from tests import template
 from tests.in_process import inside, run
-from tools_catalog.models import McpPolicyRule
 
 SWITCHED = {"tool": "weather", "connection": "tracker", "policy": "large", "guardrail": "cards", "quota": "daily"}
 

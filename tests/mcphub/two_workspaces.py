@@ -8,9 +8,9 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.test import Client
 
+from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.models import ApiKey, McpWorkspace
 from tests.factories import McpToolDefinitionFactory, McpToolInvocationFactory, McpToolsetFactory, UserFactory
-from tools_catalog.models import McpPolicyRule
 
 OTHERS = "theirs-alone"
 """Stands in the name of everything that belongs to the other workspace."""

@@ -16,6 +16,7 @@ from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.features.audit_export.models import ShippingTarget
+from mcphub.features.call_rules.models import McpPolicyRule
 from mcphub.features.chat.models import ChatKey, ChatModel, ChatModelPrice, ChatProvider, ChatSession, Query
 from mcphub.features.events.models import UpstreamEvent
 from mcphub.features.fitting.models import ResultSize
@@ -29,7 +30,7 @@ from mcphub.features.skills.models import Skill
 from sessions_app.history.reading import history_of
 from sessions_app.models import RateLimitBucket, WaitingChange
 from tests import factories as make
-from tools_catalog.models import AllowedHost, HttpService, McpPolicyRule, McpToolset, Secret, UpstreamAccount
+from tools_catalog.models import AllowedHost, HttpService, McpToolset, Secret, UpstreamAccount
 
 
 def patterns(under: Any = None, before: str = "") -> Iterator[str]:

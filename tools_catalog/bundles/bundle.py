@@ -18,7 +18,7 @@ from django.db import transaction
 from sessions_app.history.source import BUNDLE, edits_via
 from sessions_app.protocol import json
 from tools_catalog.backends import python
-from tools_catalog.bundles import connections, content, entries, origins, policy, selections
+from tools_catalog.bundles import connections, content, entries, origins, selections
 from tools_catalog.bundles.entries import Kind, Members, Report, check_members, load_each
 from tools_catalog.call.base import Json
 from tools_catalog.kinds import registry
@@ -27,7 +27,7 @@ from tools_catalog.models import McpToolDefinition, Secret
 __all__ = ["FORMAT", "Report", "dump", "load", "packs", "read_pack", "shipped_packs"]
 
 FORMAT = "mcphub-bundle/1"
-KINDS = ("tools", *content.KINDS, *connections.KINDS, *selections.KINDS, *policy.KINDS)
+KINDS = ("tools", *content.KINDS, *connections.KINDS, *selections.KINDS)
 
 _WIRE = {"inputSchema": "input_schema", "outputSchema": "output_schema", "_meta": "meta"}
 """Members that have their MCP name in a bundle -> column; all others are called as their column."""
@@ -129,7 +129,6 @@ def load(
             content.load(given, report, reason=reason, overwrite=overwrite)
             connections.load(given, report, reason=reason, overwrite=overwrite, with_programs=with_programs)
             selections.load_toolsets(given, report, reason=reason, overwrite=overwrite)
-            policy.load(given, report, reason=reason, overwrite=overwrite)
             for part in PARTS:
                 part.load(given, report, reason=reason, overwrite=overwrite)
             if report.refused or dry_run:
@@ -148,15 +147,7 @@ def dump(*, with_programs: bool = False) -> dict[str, Json]:
     tools = origins.add(tools, wire=_WIRE)
     others = {part.kind: part.dump() for part in PARTS}
     reached = connections.dump(with_programs=with_programs)
-    return {
-        "format": FORMAT,
-        **selections.dump(),
-        "tools": tools,
-        **content.dump(),
-        **reached,
-        **policy.dump(),
-        **others,
-    }
+    return {"format": FORMAT, **selections.dump(), "tools": tools, **content.dump(), **reached, **others}
 
 
 def dump_tools(tools: Any) -> dict[str, Json]:

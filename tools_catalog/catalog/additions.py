@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sessions_app.kit.features import declared, loaded
 from sessions_app.protocol.json import Json
 from tools_catalog.call.base import Backend
+from tools_catalog.call.noted import Noted
 from tools_catalog.policy.scope import RuledTool
 
 if TYPE_CHECKING:
@@ -42,19 +43,46 @@ class CallChecks:
     read: str
 
 
-class ToolCheck(Protocol):
+class ToolCheck:
     """A feature's checks of one tool's calls."""
+
+    __slots__ = ()
 
     def shown(self, arguments: Json, seconds: float) -> Json:
         """Return arguments as a record shows them of a call that is not made, or not yet.
 
         {} where looking takes longer than `seconds`.
         """
+        return arguments
+
+    def hides(self, tool: RuledTool, caller: Principal) -> Noted | None:
+        """Return the note for the record where the tool is hidden from the caller whatever the call is; else None.
+
+        Asked of `Checks` that may hide tools.
+        """
+        return None
+
+
+class Principal(Protocol):
+    """The attributes by which checks distinguish callers."""
+
+    @property
+    def principal(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def groups(self) -> frozenset[int]: ...
+    @property
+    def claims(self) -> str:
+        """Of its access token, as JSON; empty where it has none."""
         ...
 
 
 class Checks(Protocol):
     """All checks of a feature at one moment. False: none."""
+
+    may_hide: ClassVar[bool]
+    """Whether they may hide tools from callers."""
 
     def __bool__(self) -> bool: ...
 

@@ -128,11 +128,11 @@ class Listing:
 
     @cached_property
     def _governed(self) -> dict[str, Tool]:
-        """Those that rules about calls concern, which are known once the list is made."""
+        """Those that checks may hide, which are known once the list is made."""
         return {
-            position: entry  # type: ignore[misc]  # a tool alone has a policy
+            position: entry  # type: ignore[misc]  # a tool alone has checks
             for position, entry in self._entries.items()
-            if getattr(entry, "policy", None) is not None
+            if getattr(entry, "hiding", ())
         }
 
     @cached_property

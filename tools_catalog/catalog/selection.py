@@ -14,9 +14,9 @@ from sessions_app.protocol.errors import InvalidParams, ToolDisabled, ToolNotFou
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace
 from tools_catalog.call import base
+from tools_catalog.call.noted import Noted
 from tools_catalog.catalog.additions import Additions, ToolCheck
 from tools_catalog.catalog.listing import Audience, Entry, Listing, is_visible
-from tools_catalog.policy.rules import Ruling, ToolPolicy
 from tools_catalog.upstream.sights import Sight
 
 _SHOWN_SECONDS = 5.0
@@ -63,13 +63,13 @@ class Tool:
     workspace: Workspace | None = None
     """To which it belongs."""
     checks: Mapping[str, ToolCheck] = field(default_factory=dict)
-    """The features' checks that concern its calls, set as its rules are."""
+    """The features' checks that concern its calls, set once the snapshot knows its toolsets."""
+    hiding: tuple[ToolCheck, ...] = ()
+    """Those of them that may hide it from callers."""
     additions: Additions = ()
     """The additions of features."""
     unchanged_definition: dict[str, Any] | None = None
     """The definition without the changes of additions, if there are any: redaction of the record follows it."""
-    policy: ToolPolicy | None = None
-    """The rules that concern its calls, set once the snapshot knows its toolsets; None where there are none."""
 
     @property
     def owner(self) -> int | None:
@@ -78,9 +78,12 @@ class Tool:
     def visible_to(self, caller: Audience) -> bool:
         return is_visible(self, caller) and self.hidden_by(caller) is None
 
-    def hidden_by(self, caller: Audience) -> Ruling | None:
-        """Return the rules' findings that hide the tool from the caller; None if it is visible."""
-        return None if self.policy is None else self.policy.hides(self, caller)
+    def hidden_by(self, caller: Audience) -> Noted | None:
+        """Return the note of the check that hides the tool from the caller; None where none does."""
+        for check in self.hiding:
+            if (noted := check.hides(self, caller)) is not None:
+                return noted
+        return None
 
     def shown(self, arguments: Json, seconds: float = _SHOWN_SECONDS) -> Json:
         """Return arguments as a record shows them of a call that is not made, or not yet."""
@@ -194,21 +197,21 @@ class Selection:
         tool = self.tools.get(name)
         if tool is None and self.aliases:
             tool = self.tools.get(self.real_name(name))
-        ruling = None
+        noted = None
         is_open = tool is not None and not tool.groups and tool.sight is None and tool.workspace is None
-        if tool is None or not (is_open or is_visible(tool, caller)) or (ruling := tool.hidden_by(caller)):
-            raise self._missing(name, ruling)
+        if tool is None or not (is_open or is_visible(tool, caller)) or (noted := tool.hidden_by(caller)):
+            raise self._missing(name, noted)
         if not tool.enabled:
             why = tool.why_not or "It is switched off. Ask the hub's operator to enable it, or choose another."
             raise ToolDisabled(f"The tool {name} is not served. {why}", tool=name)
         return tool
 
-    def _missing(self, name: str, ruling: Ruling | None) -> ToolNotFound:
+    def _missing(self, name: str, noted: Noted | None) -> ToolNotFound:
         # Made here: a frame that holds the error it raises is a cycle, and keeps what its callers were given.
         error = ToolNotFound(
             f"There is no tool named {json.dumps(name[:100]).decode()}. {self.where_names_are}", tool=name[:100]
         )
-        error.noted = None if ruling is None else ruling.noted
+        error.noted = noted
         return error
 
     def unwrapped_call(self, params: dict[str, Json]) -> dict[str, Json]:

@@ -30,7 +30,6 @@ from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound,
 from tools_catalog.kinds.registry import KINDS, Basis, by_approval, kind_of
 from tools_catalog.kinds.upstream import UpstreamKind, Upstreams
 from tools_catalog.models.ruled import definition_of, former_names
-from tools_catalog.policy.rules import Policy
 from tools_catalog.policy.scope import tags_of
 from tools_catalog.vault import fingerprint_of, read_secrets
 
@@ -64,12 +63,10 @@ class Catalog(Selection):
         upstreams: Upstreams | None = None,
         toolsets: Iterable[Toolset] = (),
         aliases: Iterable[Alias] = (),
-        policy: Policy | None = None,
         checks: Mapping[str, Checks] | None = None,
         workspaces: Mapping[int, Workspace] | None = None,
     ) -> None:
         super().__init__(tools, aliases=aliases)
-        self.policy = policy or Policy()
         self.checks = checks or {}
         self.upstreams = upstreams or Upstreams()
         self.toolsets = {toolset.slug: toolset for toolset in toolsets}
@@ -109,11 +106,11 @@ class Catalog(Selection):
         renamed = McpToolDefinition.objects.called(name)
         name = name if renamed is None else renamed.name
         tools = cls._read(McpToolDefinition.objects.filter(name=name), grounds, {})[0]
-        policy, checks, names = read_policy(), read_checks(), dict[str, frozenset[str]]()
-        if policy.rules or checks:
+        checks, names = read_checks(), dict[str, frozenset[str]]()
+        if checks:
             names = {toolset.slug: frozenset(toolset.tools) for toolset in _toolsets(tools, _aliases(), {})}
-            policy.assign(tools, names)
-            _assign(checks, tools, names)
+            for tool in tools:
+                _assign(checks, tool, (tool,), names)
         now = cls(tools).find(name, caller)
         if version in ("", now.version):
             return now
@@ -149,8 +146,7 @@ class Catalog(Selection):
             unchanged_definition=parts.unchanged,
         )
         both = (now, replace(then, definition=parts.definition))
-        object.__setattr__(then, "policy", policy.of_any(both, names) if policy.rules else None)
-        object.__setattr__(then, "checks", checks_of(both, checks, names))
+        _assign(checks, then, both, names)
         return then
 
     @classmethod
@@ -177,15 +173,15 @@ class Catalog(Selection):
         aliases = _aliases()
         upstreams = cast("Upstreams", grounds[UpstreamKind.name])
         toolsets = _toolsets(tools, aliases, before.toolsets if before is not None else {})
-        policy, checks = read_policy(), read_checks()
+        checks = read_checks()
         names = {toolset.slug: frozenset(toolset.tools) for toolset in toolsets}
-        policy.assign(tools, names)
-        _assign(checks, tools, names)
-        return cls(tools, compiled, upstreams, toolsets, aliases, policy, checks, read_workspaces())
+        for tool in tools if checks else ():
+            _assign(checks, tool, (tool,), names)
+        return cls(tools, compiled, upstreams, toolsets, aliases, checks, read_workspaces())
 
     def with_toolsets(self) -> Catalog:
         """Return the same tools with the current toolsets: creating one need not wait for all tools."""
-        if self.policy.names_toolsets or any(each.names_toolsets for each in self.checks.values()):
+        if any(each.names_toolsets for each in self.checks.values()):
             return self.load(self)
         now = copy(self)
         toolsets = _toolsets(self.tools.values(), _aliases(), self.toolsets)
@@ -245,20 +241,13 @@ class Catalog(Selection):
         return tools, compiled
 
 
-def read_policy() -> Policy:
-    """Read the rules about calls."""
-    from django.contrib.auth.models import Group
-
-    from tools_catalog.models.policy import read_rules
-
-    rules = read_rules()
-    return Policy(rules, dict(Group.objects.values_list("pk", "name")) if rules else None)
-
-
-def _assign(checks: Mapping[str, Checks], tools: Iterable[Tool], toolsets: Mapping[str, frozenset[str]]) -> None:
-    """Set on each tool the checks that concern it, before anybody calls it."""
-    for tool in tools if checks else ():
-        object.__setattr__(tool, "checks", checks_of((tool,), checks, toolsets))
+def _assign(
+    checks: Mapping[str, Checks], tool: Tool, views: Iterable[Tool], toolsets: Mapping[str, frozenset[str]]
+) -> None:
+    """Set on a tool the checks that concern one of these views of it, before anybody calls it."""
+    found = checks_of(views, checks, toolsets)
+    object.__setattr__(tool, "checks", found)
+    object.__setattr__(tool, "hiding", tuple(check for name, check in found.items() if checks[name].may_hide))
 
 
 def _grounds() -> dict[str, object]:

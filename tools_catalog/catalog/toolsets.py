@@ -144,7 +144,7 @@ class Toolset(Selection):
     @property
     def _varies(self) -> bool:
         """Whether callers may see different tools."""
-        return any(tool.groups or tool.policy or tool.sight or tool.workspace for tool in self.tools.values())
+        return any(tool.groups or tool.hiding or tool.sight or tool.workspace for tool in self.tools.values())
 
     def prompts_of(self, snapshot: Prompts) -> Prompts:
         """Return the prompts of the hub that are in it."""

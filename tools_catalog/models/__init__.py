@@ -7,7 +7,6 @@ from tools_catalog.models.content import McpPrompt, McpResource
 from tools_catalog.models.definitions import McpToolDefinition, McpToolVersion
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.links import McpConnectionLink
-from tools_catalog.models.policy import McpPolicyRule
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.services import HttpService, ImportedOperation
 from tools_catalog.models.shown import PersonalList, ShownOffers
@@ -23,7 +22,6 @@ __all__ = [
     "McpAlias",
     "McpConnection",
     "McpConnectionLink",
-    "McpPolicyRule",
     "McpPrompt",
     "McpResource",
     "McpToolDefinition",

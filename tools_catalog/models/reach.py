@@ -8,7 +8,6 @@ the edit of the policy itself.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
@@ -19,12 +18,9 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q
 
 from sessions_app.history import guarding, recording
-from sessions_app.protocol import json
 from sessions_app.workspaces.scope import acting_in
 from tools_catalog.kinds.registry import KINDS
-from tools_catalog.models.policy import McpPolicyRule, read_rules
 from tools_catalog.models.ruled import RuledRow, former_names, ruled
-from tools_catalog.policy.rules import ALLOW, Rule, tool_context
 from tools_catalog.policy.scope import concerns
 
 if TYPE_CHECKING:
@@ -72,28 +68,6 @@ def by_scope(row: Any, label: str) -> Policed:
     return Policed(label, covers, tuple(target.split()) if applies_to == "toolset" else ())
 
 
-def _of_rule(rule: Rule) -> Policed:
-    def covers(tool: RuledRow, toolsets: Toolsets) -> str | None:
-        return _read_of(rule, tool) if rule.concerns(tool, toolsets) else None
-
-    named = tuple(rule.target.split()) if rule.applies_to == "toolset" else ()
-    return Policed(f"{McpPolicyRule._meta.verbose_name} {rule.name}", covers, named, rule.effect == ALLOW)
-
-
-def _read_of(rule: Rule, tool: RuledRow) -> str:
-    """Return the members of the tool that the rule's condition reads, except the version, which each edit changes."""
-    if rule.condition is None:
-        return ""
-    context: Any = {**tool_context(tool), "version": ""}
-    read = []
-    for path in sorted(rule.condition.tool_paths):
-        value = context
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
-        read.append(value)
-    return json.canonical(read)
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A toolset's choice of tools."""
@@ -114,14 +88,7 @@ class Reach:
     """The policies in force now. False where there are none."""
 
     def __init__(self) -> None:
-        now = time.time()
-        self.policies = [
-            _of_rule(rule)
-            for rule in read_rules()
-            if not rule.watching and (rule.valid_until is None or rule.valid_until > now)
-        ]
-        for read in READERS:
-            self.policies += read()
+        self.policies = [policy for read in READERS for policy in read()]
         self.choices = self._chosen()
 
     def __bool__(self) -> bool:

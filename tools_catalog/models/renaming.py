@@ -14,7 +14,6 @@ from tools_catalog.models.aliases import McpAlias
 from tools_catalog.models.content import McpPrompt
 from tools_catalog.models.definitions import McpToolDefinition
 from tools_catalog.models.names import prefixed
-from tools_catalog.models.policy import McpPolicyRule
 from tools_catalog.models.toolsets import McpToolset
 from tools_catalog.models.upstream_tools import McpUpstreamTool
 
@@ -41,7 +40,7 @@ class Renaming:
         return pattern
 
 
-SCOPED: list[Any] = [McpPolicyRule]
+SCOPED: list[Any] = []
 """Policies with a scope, which follow the tools that they name."""
 FOLLOWERS: list[Callable[[Renaming], None]] = []
 """Reactions of other floors to renamed tools: their rules that name them follow. In the same transaction."""

@@ -1,1 +1,1 @@
-"""The rules that decide about a call, and their verdicts."""
+"""What policies of features share: the tools that one concerns, and the approval that it may demand."""

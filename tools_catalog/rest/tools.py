@@ -36,7 +36,7 @@ from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.models import keys_of
 from sessions_app.workspaces.rest import workspace_field
-from tools_catalog.catalog.snapshot import read_policy
+from tools_catalog.catalog.additions import checks_of, read_checks
 from tools_catalog.filters import TOOL_FILTERS
 from tools_catalog.models import McpToolDefinition, McpToolset, McpToolVersion, reach
 from tools_catalog.models.ruled import former_names, ruled
@@ -272,7 +272,7 @@ def visible_rows(rows: QuerySet[_Row], request: Request) -> QuerySet[_Row]:
     open_to_key = reserved.filter(group__in=key.held_groups()).values(column)
     seen = rows.filter(Q(pk__in=open_to_key) | ~Q(pk__in=reserved.values(column)))
     seen = seen.filter(Q(workspace=None) | Q(workspace__in=_workspaces_of(key)))
-    if model is McpToolDefinition and (hidden := _hidden_by_rules(key)):
+    if model is McpToolDefinition and (hidden := _hidden_by_checks(key)):
         return seen.exclude(pk__in=hidden)
     return seen
 
@@ -284,18 +284,17 @@ def _workspaces_of(key: _Key) -> Iterable[int]:
     return keys_of(key.held_groups().values_list("pk", flat=True))
 
 
-def _hidden_by_rules(key: _Key) -> list[int]:
-    """Return the tools that rules about calls hide from a key, as they do from MCP's lists."""
-    policy = read_policy()
-    if not policy.rules:
+def _hidden_by_checks(key: _Key) -> list[int]:
+    """Return the tools that checks of features hide from a key, as they do from MCP's lists."""
+    checks = {name: each for name, each in read_checks().items() if each.may_hide}
+    if not checks:
         return []
     caller = _KeyAsPrincipal(key.principal, key.caller_label, frozenset(key.held_groups().values_list("pk", flat=True)))
     toolsets = {row.slug: frozenset(row.names()) for row in McpToolset.objects.filter(enabled=True)}
     hidden, former = [], former_names()
     for row in McpToolDefinition.objects.all():
         tool = ruled(row, former.get(row.pk, ()))
-        rules = policy.of(tool, toolsets)
-        if rules is not None and rules.hides(tool, caller) is not None:
+        if any(check.hides(tool, caller) is not None for check in checks_of((tool,), checks, toolsets).values()):
             hidden.append(row.pk)
     return hidden
 

@@ -58,8 +58,8 @@ class _Reading:
         hub = runtime.current()
         self.catalog = Catalog.load() if hub is None else hub.configuration.catalog
         self.tools = [tool for tool in self.catalog.tools.values() if self._is_of_review(tool)]
-        self.plain = [tool for tool in self.tools if tool.policy is None and tool.sight is None]
-        self.personal = [tool for tool in self.tools if tool.policy is not None or tool.sight is not None]
+        self.plain = [tool for tool in self.tools if not tool.hiding and tool.sight is None]
+        self.personal = [tool for tool in self.tools if tool.hiding or tool.sight is not None]
         self._seen: dict[object, frozenset[str]] = {}
         self._by: dict[int, dict[str, Json]] = {}
         if review.patterns and not self.tools:

@@ -8,12 +8,13 @@ from typing import Any, Final
 from django.contrib.auth.models import Group, User
 
 from mcphub.features.alerts.models import Alert
+from mcphub.features.call_rules.models import McpPolicyRule
 from mcphub.features.demo.history import CALLERS
 from mcphub.features.demo.serving import OFFERED_AT_FIRST, OFFERED_NOW
 from mcphub.features.quotas.models import McpQuota
 from sessions_app.models import ApiKey, McpWorkspace
 from tools_catalog.discovery import reconcile
-from tools_catalog.models import HttpService, McpConnection, McpPolicyRule, McpToolDefinition, McpToolset
+from tools_catalog.models import HttpService, McpConnection, McpToolDefinition, McpToolset
 from tools_catalog.upstream import listing
 
 TOOLSET: Final = "everyday"

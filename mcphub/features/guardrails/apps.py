@@ -40,7 +40,7 @@ class GuardrailsConfig(FeatureConfig):
             _("Guardrails"),
             "shield",
             "tools_catalog_mcpguardrail",
-            place=15,
+            place=7,
             words=_("pii dlp injection mask filter"),
             about=_(
                 "A guardrail finds personal data, secrets or injected instructions in arguments and results, and "

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog.call.base import NOTHING, Absent
+from tools_catalog.catalog.additions import ToolCheck
 from tools_catalog.detectors.scanning import Scanner
 from tools_catalog.policy.scope import RuledTool, concerns
 
@@ -110,7 +111,7 @@ class Guardrail:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolGuardrails:
+class ToolGuardrails(ToolCheck):
     """Those that concern one tool, in their order."""
 
     arguments: tuple[Guardrail, ...]
@@ -136,6 +137,8 @@ class ToolGuardrails:
 
 class Guardrails:
     """All at one moment."""
+
+    may_hide: ClassVar[bool] = False
 
     def __init__(self, guardrails: Iterable[Guardrail] = ()) -> None:
         self.guardrails = tuple(sorted(guardrails, key=lambda each: (each.position, each.name)))

@@ -54,7 +54,7 @@ class QuotasConfig(FeatureConfig):
             "data_usage",
             "invocations_mcpquota",
             "q",
-            place=25,
+            place=15,
             words=_("budget spend limit usage cost"),
             about=_("A quota limits how much callers use in a day, week or month, and warns before it refuses."),
             docs="secure/quotas",

@@ -18,7 +18,7 @@ from django.db import DatabaseError
 from invocations.call.call import Call
 from invocations.configuration import Configuration
 from invocations.ledger.parts import LedgerPart
-from invocations.stages import CommitPart, Place, Proceed, Refuse, Stage, StageAnswer
+from invocations.stages import CommitPart, Outlook, Place, Proceed, Refuse, Stage, StageAnswer
 from mcphub.features.quotas import amounts
 from mcphub.features.quotas.amounts import MONEY
 from mcphub.features.quotas.counting import QUOTA_SUMS
@@ -52,7 +52,7 @@ class Spending(Stage, CommitPart):
         self._full: dict[str, tuple[int, float]] = {}
         """Key of a sum -> the sum, and until when (monotonic seconds) it is taken for that."""
 
-    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...] = ()) -> bool:
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
         return bool(quotas_of(configuration).of_tool(tool))
 
     async def decide(self, call: Call) -> StageAnswer:
@@ -90,15 +90,15 @@ class Spending(Stage, CommitPart):
         if full:
             raise self._counted(_last_released(full))
 
-    async def refused_now(
+    async def outlooks(
         self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
-    ) -> Mapping[Tool, QuotaReached]:
+    ) -> Mapping[Tool, Outlook]:
         if not (quotas := quotas_of(configuration)):
             return {}
         charges = {tool: quotas.charges(tool, source.caller, "{}") for tool in tools}
         full = await full_of(list(dict.fromkeys(each for of_tool in charges.values() for each in of_tool)))
         spent = {tool: [full[each] for each in of_tool if each in full] for tool, of_tool in charges.items()}
-        return {tool: error_of(_last_released(sums)) for tool, sums in spent.items() if sums}
+        return {tool: Outlook(error_of(_last_released(sums))) for tool, sums in spent.items() if sums}
 
     def of_intent(self, call: Call) -> list[Charge]:
         return charges_of_call(call)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from invocations.stages import Place, Proceed, Refuse, Stage, StageAnswer
+from invocations.stages import Outlook, Place, Proceed, Refuse, Stage, StageAnswer
 from mcphub.features.writes import in_force
 
 if TYPE_CHECKING:
@@ -28,9 +29,17 @@ class WriteStage(Stage):
         return not tool.read_only and bool(in_force.of(configuration))
 
     async def decide(self, call: Call) -> StageAnswer:
-        stopped = self.standing_refusal(call.tool, call.exchange.source, call.exchange.configuration)
+        stopped = _refusal(call.tool, call.exchange.source, call.exchange.configuration)
         return Proceed(call) if stopped is None else Refuse(stopped)
 
-    def standing_refusal(self, tool: Tool, source: CallSource, configuration: Configuration) -> HubError | None:
-        stop = in_force.that_stops(tool, source.caller, configuration)
-        return None if stop is None else stop.error()
+    async def outlooks(
+        self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
+    ) -> Mapping[Tool, Outlook]:
+        concerned = (tool for tool in tools if self.concerns(tool, configuration, ()))
+        found = {tool: _refusal(tool, source, configuration) for tool in concerned}
+        return {tool: Outlook(stopped) for tool, stopped in found.items() if stopped is not None}
+
+
+def _refusal(tool: Tool, source: CallSource, configuration: Configuration) -> HubError | None:
+    stop = in_force.that_stops(tool, source.caller, configuration)
+    return None if stop is None else stop.error()

@@ -38,6 +38,7 @@ from invocations.calling import CallResult
 from invocations.configuration import Configuration
 from invocations.exchange import CallRequest
 from invocations.models import McpToolInvocation
+from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.caller import Caller, caller_of, caller_of_key
 from sessions_app.history.models import AuditEvent
 from sessions_app.models import ApiKey
@@ -47,7 +48,7 @@ from tests.invocations.calls.call_path import CallPath, source
 from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.backends import python
 from tools_catalog.catalog.snapshot import Catalog
-from tools_catalog.models import McpPolicyRule, McpToolDefinition
+from tools_catalog.models import McpToolDefinition
 
 pytestmark = pytest.mark.hypothesis
 

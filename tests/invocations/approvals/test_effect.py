@@ -17,6 +17,8 @@ from invocations.call_source import CallSource, ClientChannel
 from invocations.configuration import Configuration
 from invocations.exchange import CallRequest
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.call_rules.models import McpPolicyRule
+from mcphub.features.call_rules.rule import Facts, ToolPolicy, finding
 from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.caller import Caller
 from sessions_app.history.events import Actor
@@ -34,10 +36,9 @@ from tests.invocations.calls.call_path import CallPath, run, source
 from tests.tools_catalog.proposals import definition, offer
 from tools_catalog.accounts import storing
 from tools_catalog.catalog.snapshot import Catalog, Tool
-from tools_catalog.models import HttpService, McpConnection, McpPolicyRule, McpToolDefinition, Secret
+from tools_catalog.models import HttpService, McpConnection, McpToolDefinition, Secret
 from tools_catalog.models.accounts import UpstreamRegistration
 from tools_catalog.policy.ask import Ask
-from tools_catalog.policy.rules import Facts, finding
 
 YES = Decision(approve=True, grant="hour")
 ANN = Decider("user:1", "ann")
@@ -265,8 +266,9 @@ def test_a_replay_of_a_past_version_runs_under_the_rules_of_now(past: str, appli
     McpGuardrail.objects.create(name="g", applies_to=applies_to, target=target, detectors="email", action="refuse")
     replayed = Catalog.load_version(past, "1", CALLER)
     assert replayed.version == "1"
-    assert replayed.policy is not None
-    assert [rule.name for rule in replayed.policy.rules] == ["r"]
+    policy = replayed.checks["call_rules"]
+    assert isinstance(policy, ToolPolicy)
+    assert [rule.name for rule in policy.rules] == ["r"]
     assert "guardrails" in replayed.checks
 
 
@@ -281,8 +283,9 @@ def test_a_replay_of_a_past_version_runs_under_the_rules_of_now(past: str, appli
 def test_a_condition_sees_the_graver_of_the_past_version_and_of_the_present_one(past: str, condition: str) -> None:
     row = McpPolicyRule.objects.create(name="r", condition=condition)
     replayed = Catalog.load_version(past, "1", CALLER)
-    assert replayed.policy is not None
-    context = replayed.policy.context(replayed, CALLER, Facts(arguments={"n": 2}))
+    policy = replayed.checks["call_rules"]
+    assert isinstance(policy, ToolPolicy)
+    context = policy.context(replayed, CALLER, Facts(arguments={"n": 2}))
     assert finding(row.compiled(), {**context, "args": {"n": 2}}).holds
 
 

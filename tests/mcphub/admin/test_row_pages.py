@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
+from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.kit.admin.row_page import ShownPage
 from sessions_app.models import ApiKey, McpWorkspace
 from tests.factories import (
@@ -18,7 +19,6 @@ from tests.factories import (
     UserFactory,
 )
 from tests.tools_catalog.proposals import definition, offer
-from tools_catalog.models import McpPolicyRule
 
 pytestmark = pytest.mark.django_db
 ADD = "admin:tools_catalog_mcptooldefinition_add"

@@ -14,6 +14,8 @@ from django.test import Client
 from django.urls import reverse
 
 from invocations.approvals.models import McpToolApproval
+from mcphub.features.call_rules.models import McpPolicyRule
+from mcphub.features.call_rules.rule import ToolPolicy
 from mcphub.features.guardrails.guardrail import ToolGuardrails
 from mcphub.features.guardrails.models import McpGuardrail
 from mcphub.features.quotas.load import load_quotas
@@ -36,7 +38,7 @@ from tools_catalog.bundles import bundle
 from tools_catalog.catalog.snapshot import Catalog, Tool
 from tools_catalog.discovery import reconcile
 from tools_catalog.kinds.registry import KINDS
-from tools_catalog.models import McpAlias, McpPolicyRule, McpToolDefinition, McpToolset, reach
+from tools_catalog.models import McpAlias, McpToolDefinition, McpToolset, reach
 
 pytestmark = pytest.mark.django_db
 
@@ -69,7 +71,8 @@ def covers(name: str) -> bool:
     """Return whether calls by the name are judged by the policy, whichever kind it is."""
     catalog = Catalog.load()
     tool: Tool = catalog.tools[catalog.real_name(name)]
-    rules = [rule.name for rule in tool.policy.rules] if tool.policy is not None else []
+    policy = tool.checks.get("call_rules")
+    rules = [rule.name for rule in policy.rules] if isinstance(policy, ToolPolicy) else []
     found = tool.checks.get("guardrails")
     guardrails = [each.name for each in found.arguments] if isinstance(found, ToolGuardrails) else []
     return "p" in [*rules, *guardrails, *(quota.name for quota in load_quotas(catalog).of_tool(tool))]

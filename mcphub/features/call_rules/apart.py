@@ -10,9 +10,9 @@ import resource
 import sys
 from datetime import UTC, datetime
 
+from mcphub.features.call_rules import expressions
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
-from tools_catalog.policy import expressions
 
 _MOST_BYTES = 1 << 30
 

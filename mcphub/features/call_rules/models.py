@@ -15,6 +15,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from mcphub.features.call_rules import expressions
+from mcphub.features.call_rules.rule import Policy, Rule
 from sessions_app.kit.fields import readable_rows
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.scope import OwnedModel
@@ -23,9 +25,7 @@ from tools_catalog.models.definitions import McpToolDefinition
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.scoped import NAMED, ScopedModel
 from tools_catalog.models.upstream import McpConnection
-from tools_catalog.policy import expressions
 from tools_catalog.policy.ask import ANOTHER, CALLER, Ask
-from tools_catalog.policy.rules import Rule
 
 _GROUP = re.compile(r"""(?:"([^"\\\n]{1,150})"|'([^'\\\n]{1,150})')\s+in\s+principal\.groups\b""")
 """A group that a condition names."""
@@ -125,6 +125,7 @@ class McpPolicyRule(OwnedModel, ScopedModel, LoadableModel):
     objects = Switchable.as_manager()
 
     class Meta:
+        app_label = "tools_catalog"
         verbose_name = _("call rule")
         verbose_name_plural = _("call rules")
         ordering = ["-priority", "name"]
@@ -249,3 +250,9 @@ def _missing_group(name: str) -> str:
 def read_rules() -> list[Rule]:
     """Return the rules that are switched on, the watching ones too."""
     return [row.compiled() for row in readable_rows(McpPolicyRule.objects.filter(enabled=True))]
+
+
+def read() -> Policy:
+    """Return them as the snapshot has them, with the names of groups."""
+    rules = read_rules()
+    return Policy(rules, dict(Group.objects.values_list("pk", "name")) if rules else None)

@@ -9,9 +9,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from sessions_app.protocol import json
-from sessions_app.protocol.json import Json
-from tools_catalog.policy.rules import (
+from mcphub.features.call_rules.rule import (
     ALLOW,
     ASK,
     DENY,
@@ -25,6 +23,8 @@ from tools_catalog.policy.rules import (
     finding,
     tool_context,
 )
+from sessions_app.protocol import json
+from sessions_app.protocol.json import Json
 
 MAX_CASE_CHARACTERS = 100_000
 """Of a call's arguments as JSON. Trying holds the interpreter's lock."""

@@ -8,15 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Max, QuerySet
+from django.db.models import QuerySet
 
 from invocations.models import McpToolInvocation
+from mcphub.features.call_rules.models import McpPolicyRule
+from mcphub.features.call_rules.rule import Facts, Rule, RuleFinding
+from mcphub.features.call_rules.trying import DescribedCall, finding_of
+from sessions_app.kit.lists.walking import newest_id
 from sessions_app.models import ApiKey
 from sessions_app.protocol.json import Json
 from tools_catalog.models import McpToolDefinition, McpToolset
 from tools_catalog.models.ruled import RuledRow, definition_of
-from tools_catalog.policy.rules import Facts, Rule, RuleFinding
-from tools_catalog.policy.trying import DescribedCall, finding_of
 
 MOST_CALLS = 10_000
 MOST_SECONDS = 0.75
@@ -66,7 +68,7 @@ def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECOND
     """Try a rule on the newest calls. Groups are current ones; values missing from the record are missing here."""
     found, until = Verdicts(), time.monotonic() + seconds
     known = _Known(rule)
-    newest_key = newest()
+    newest_key = newest_id(McpToolInvocation.objects.all())
     known.prepare(McpToolInvocation.objects.filter(pk__gt=newest_key - most))
     reads_arguments = rule.condition is not None and "args" in rule.condition.variables
     columns = _COLUMNS if reads_arguments else tuple(name for name in _COLUMNS if name != "arguments")
@@ -92,7 +94,9 @@ def verdicts(rule: Rule, *, most: int = MOST_CALLS, seconds: float = MOST_SECOND
 
 def watched(most: int = MOST_CALLS) -> dict[str, Counter[str]]:
     """Count the would-be effects of log-only rules in the newest calls: rule -> `deny` or `ask` -> count."""
-    rows = McpToolInvocation.objects.filter(policy_watched__isnull=False, pk__gt=newest() - most)
+    rows = McpToolInvocation.objects.filter(
+        policy_watched__isnull=False, pk__gt=newest_id(McpToolInvocation.objects.all()) - most
+    )
     counts: dict[str, Counter[str]] = {}
     for text in rows.values_list("policy_watched", flat=True):
         for said in text.split(", "):
@@ -103,14 +107,16 @@ def watched(most: int = MOST_CALLS) -> dict[str, Counter[str]]:
 
 def decided(most: int = MOST_CALLS) -> Counter[str]:
     """Count how often each rule decided in the newest calls."""
-    rows = McpToolInvocation.objects.filter(policy_rule__isnull=False, pk__gt=newest() - most)
+    rows = McpToolInvocation.objects.filter(
+        policy_rule__isnull=False, pk__gt=newest_id(McpToolInvocation.objects.all()) - most
+    )
     return Counter(rows.values_list("policy_rule", flat=True))
 
 
-def newest() -> int:
-    """Return the key of the newest call; 0 where there is none."""
-    found: int | None = McpToolInvocation.objects.aggregate(newest=Max("pk"))["newest"]
-    return found or 0
+def names(begun: str) -> list[tuple[str, str]]:
+    """Return rules by which the search of calls completes a text."""
+    rows = McpPolicyRule.objects.filter(name__icontains=begun).order_by("name")
+    return [(name, "") for name in rows.values_list("name", flat=True)[:MOST_SHOWN]]
 
 
 def _look(rule: Rule, row: McpToolInvocation, known: _Known, found: Verdicts, reads_arguments: bool) -> None:

@@ -9,9 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sessions_app.caller import Caller
-from tools_catalog.policy import expressions
-from tools_catalog.policy.rules import (
+from mcphub.features.call_rules import expressions
+from mcphub.features.call_rules.rule import (
     EFFECTS,
     KEPT_DECISIONS,
     Policy,
@@ -23,7 +22,8 @@ from tools_catalog.policy.rules import (
     finding,
     tags_of,
 )
-from tools_catalog.policy.trying import DescribedCall, read_call, read_cases, tried
+from mcphub.features.call_rules.trying import DescribedCall, read_call, read_cases, tried
+from sessions_app.caller import Caller
 
 TOOLS = {
     "read": {"annotations": {"readOnlyHint": True}, "_meta": {"tags": ["safe"]}},
@@ -123,7 +123,7 @@ class Policies(RuleBasedStateMachine):
         policy = self.policy.of(tool, TOOLSETS)
         if policy is None:
             return "none"
-        from tools_catalog.policy.rules import Facts
+        from mcphub.features.call_rules.rule import Facts
 
         caller = a_caller(principal)
         findings = list(policy.findings(tool, caller, now))

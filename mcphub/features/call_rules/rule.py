@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
+from mcphub.features.call_rules.expressions import Expression, RuleFailed
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog.call.noted import NOTHING_NOTED, Noted
+from tools_catalog.catalog.additions import Principal, ToolCheck
 from tools_catalog.policy.ask import Ask
-from tools_catalog.policy.expressions import Expression, RuleFailed
 from tools_catalog.policy.scope import RuledTool, concerns, tags_of
 
 Effect = Literal["deny", "ask", "allow"]
@@ -31,21 +32,6 @@ KEPT_DECISIONS = 10_000
 """Of a process: decisions by rules that read the principal and the tool alone."""
 MAX_SAID = 200
 _MOST_WATCHED = 20
-
-
-class Principal(Protocol):
-    """The attributes by which rules distinguish callers."""
-
-    @property
-    def principal(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def groups(self) -> frozenset[int]: ...
-    @property
-    def claims(self) -> str:
-        """Of its access token, as JSON; empty where it has none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -142,7 +128,7 @@ class Facts:
 Decide = Callable[[Rule, dict[str, object]], bool]
 
 
-class ToolPolicy:
+class ToolPolicy(ToolCheck):
     """The rules that concern one tool, in the order in which they are looked at."""
 
     __slots__ = ("_principals", "dynamic", "has_ends", "kept", "reads_args", "reads_recent", "rules")
@@ -169,13 +155,12 @@ class ToolPolicy:
             return tuple(each for each in found if each.rule.is_valid(now))
         return found
 
-    def hides(self, tool: RuledTool, caller: Principal) -> Ruling | None:
-        """Return the ruling that hides the tool from the caller whatever the call is; None where none does."""
+    def hides(self, tool: RuledTool, caller: Principal) -> Noted | None:
         now = time.time()
         findings = self.findings(tool, caller, now)
         is_open = any(rule.effect == ALLOW and rule.is_valid(now) and not rule.watching for rule in self.dynamic)
         ruling = combined(findings, is_open=is_open)
-        return ruling if ruling.effect == DENY else None
+        return ruling.noted if ruling.effect == DENY else None
 
     def pending(self, now: float) -> list[Rule]:
         """Return the rules that must be asked about this very call."""
@@ -214,9 +199,14 @@ class Principals:
 class Policy:
     """All rules at one moment."""
 
+    may_hide: ClassVar[bool] = True
+
     def __init__(self, rules: Iterable[Rule] = (), groups: Mapping[int, str] | None = None) -> None:
         self.rules = tuple(sorted(rules, key=lambda rule: (-rule.priority, rule.name)))
         self.principals = Principals(groups)
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
 
     @property
     def names_toolsets(self) -> bool:
@@ -231,11 +221,6 @@ class Policy:
         seen = tuple(views)
         found = [rule for rule in self.rules if any(rule.concerns(view, toolsets) for view in seen)]
         return ToolPolicy(found, self.principals) if found else None
-
-    def assign(self, tools: Iterable[RuledTool], toolsets: Mapping[str, frozenset[str]]) -> None:
-        """Set on each tool its rules, before anybody calls it."""
-        for tool in tools:
-            object.__setattr__(tool, "policy", self.of(tool, toolsets) if self.rules else None)
 
 
 def finding(rule: Rule, context: Mapping[str, object]) -> RuleFinding:

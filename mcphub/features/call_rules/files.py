@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from mcphub.features.call_rules import expressions
+from mcphub.features.call_rules.rule import EFFECTS, Rule
 from sessions_app.protocol.json import Json
-from tools_catalog.policy import expressions
 from tools_catalog.policy.ask import ANOTHER, Ask
-from tools_catalog.policy.rules import EFFECTS, Rule
 from tools_catalog.policy.scope import APPLIES_TO
 
 _TEXTS = ("name", "applies_to", "target", "condition", "effect", "words", "valid_from", "valid_until")

@@ -7,13 +7,13 @@ from datetime import datetime
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from tools_catalog.bundles import entries
+from mcphub.features.call_rules.models import McpPolicyRule
+from tools_catalog.bundles import bundle, entries
 from tools_catalog.bundles.entries import Kind, Report, check_members, load_each
 from tools_catalog.call.base import Json
-from tools_catalog.models import McpPolicyRule
 from tools_catalog.models.loadable import LoadableModel
 
-KINDS = ("policy_rules",)
+KIND = "policy_rules"
 _TIMES = ("valid_from", "valid_until")
 
 RULE = Kind(
@@ -42,16 +42,19 @@ RULE = Kind(
 )
 
 
-def load(given: dict[str, list[Json]], report: Report, *, reason: str, overwrite: bool) -> None:
-    """Load them after the toolsets, which they name."""
-    load_each(RULE, given["policy_rules"], report, complete=completed, reason=reason, overwrite=overwrite)
+def connect() -> None:
+    bundle.PARTS.append(bundle.BundlePart(KIND, _load, _dump))
 
 
-def dump() -> dict[str, list[dict[str, Json]]]:
-    return {"policy_rules": [_written(entry) for entry in entries.dump(RULE)]}
+def _load(given: dict[str, list[Json]], report: Report, *, reason: str, overwrite: bool) -> None:
+    load_each(RULE, given[KIND], report, complete=_completed, reason=reason, overwrite=overwrite)
 
 
-def completed(entry: Json) -> dict[str, Json]:
+def _dump() -> list[dict[str, Json]]:
+    return [_written(entry) for entry in entries.dump(RULE)]
+
+
+def _completed(entry: Json) -> dict[str, Json]:
     """Check an entry's members; give them as the columns take them. Raises ValueError."""
     check_members(entry, RULE)
     if not entry.get("name"):

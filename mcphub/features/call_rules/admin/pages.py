@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -20,21 +20,23 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from invocations.policy import recorded
+from invocations.admin.row_calls import calls_found
+from mcphub.features.call_rules import expressions, recorded, trying
+from mcphub.features.call_rules.filters import POLICY_FILTERS
+from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.history import guarding
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.admin.check import CheckedForm, previewed
 from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
 from sessions_app.kit.admin.parts import column
+from sessions_app.kit.admin.row_page import PagePart, adds_to_page
 from sessions_app.kit.shown import clipped, mono
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog.admin.switch import SwitchActions
-from tools_catalog.filters import POLICY_FILTERS
-from tools_catalog.models import McpPolicyRule, McpToolDefinition, McpToolset
+from tools_catalog.models import McpToolDefinition, McpToolset
 from tools_catalog.models.ruled import ruled
-from tools_catalog.policy import expressions, trying
 from tools_catalog.policy.scope import tags_of
 
 _CHANGED = moment("updated_at", _("changed"))
@@ -250,6 +252,12 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
             _t("They stop deciding. Disabling a rule in force needs a second person."),
             ngettext("%(count)d rule disabled: %(names)s.", "%(count)d rules disabled: %(names)s.", count),
         )
+
+
+@adds_to_page(McpPolicyRule, place=20)
+def its_calls(request: HttpRequest, row: McpPolicyRule) -> Iterator[PagePart]:
+    """Yield the calls that the rule decided."""
+    return calls_found(request, {"policy_rule": row.name})
 
 
 def _tried(entry: Json) -> trying.Tried:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING, cast
 
 from asgiref.sync import sync_to_async
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
 from invocations.call.call import Call
-from invocations.call.judging import Judge
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
-from invocations.stages import Place, Proceed, Refuse, Stage, StageAnswer
-from sessions_app.protocol import json
-from sessions_app.protocol.errors import AuditUnavailable, PolicyDenied
-from sessions_app.protocol.json import Json
-from tools_catalog.catalog.selection import Tool
-from tools_catalog.policy.ask import Ask
-from tools_catalog.policy.rules import (
+from invocations.stages import Outlook, Place, Proceed, Refuse, Stage, StageAnswer
+from mcphub.features.call_rules.rule import (
+    ALLOW,
     ASK,
     DENY,
     NO_RULING,
@@ -34,7 +31,17 @@ from tools_catalog.policy.rules import (
     combined,
     finding,
 )
+from sessions_app.protocol import json
+from sessions_app.protocol.errors import AuditUnavailable, PolicyDenied
+from sessions_app.protocol.json import Json
+from tools_catalog.catalog.selection import Tool
+from tools_catalog.policy.ask import Ask
 
+if TYPE_CHECKING:
+    from invocations.calling import Calls
+
+CHECKS_NAME = "call_rules"
+"""The name of the `CallChecks` that the feature declares."""
 RECENT_SECONDS = 3_600
 MOST_RECENT = 10_000
 """Calls of a principal that are counted."""
@@ -46,13 +53,13 @@ class Policing(Stage):
 
     place = Place.RULES
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+    def __init__(self, calls: Calls) -> None:
+        self._judge = calls.judge
         self.decisions: Counter[str] = Counter()
         """Of this process since its start, by `deny`, `ask`, `allow`, `none` and `watched`."""
 
     def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
-        return tool.policy is not None
+        return CHECKS_NAME in tool.checks
 
     async def decide(self, call: Call) -> StageAnswer:
         """Refuse a call that a rule denies; hold one that a rule asks about."""
@@ -66,7 +73,7 @@ class Policing(Stage):
 
     async def ruling(self, tool: Tool, source: CallSource, arguments: dict[str, Json], text: str) -> Ruling:
         """Return the rules' verdict. `text`: the arguments as canonical JSON. Asks the database for `recent` alone."""
-        policy = tool.policy
+        policy = _policy(tool)
         if policy is None:
             return NO_RULING
         now = time.time()
@@ -80,6 +87,15 @@ class Policing(Stage):
         if made.watched:
             self.decisions["watched"] += 1
         return made
+
+    async def outlooks(
+        self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
+    ) -> Mapping[Tool, Outlook]:
+        policies = {tool: policy for tool in tools if (policy := _policy(tool)) is not None}
+        recent = None
+        if any(policy.reads_recent for policy in policies.values()):
+            recent = await recent_of(source.caller.principal)
+        return {tool: _outlook(tool, policy, source, recent) for tool, policy in policies.items()}
 
     async def _asked(
         self,
@@ -119,7 +135,7 @@ class Policing(Stage):
             for rule in rules
         ]
         task = json.dumps(asked)
-        answers = await self._judge.answered("tools_catalog.policy.apart", task, EVALUATION_SECONDS, principal)
+        answers = await self._judge.answered("mcphub.features.call_rules.apart", task, EVALUATION_SECONDS, principal)
         if answers is None:
             why = f"it takes longer than {EVALUATION_SECONDS:g} s for these arguments"
             return [RuleFinding(rule, False, why) for rule in rules]
@@ -127,6 +143,34 @@ class Policing(Stage):
             RuleFinding(rule, said) if isinstance(said, bool) else RuleFinding(rule, False, str(said))
             for rule, said in zip(rules, answers, strict=True)
         ]
+
+
+def _policy(tool: Tool) -> ToolPolicy | None:
+    return cast("ToolPolicy | None", tool.checks.get(CHECKS_NAME))
+
+
+def _outlook(tool: Tool, policy: ToolPolicy, source: CallSource, recent: dict[str, int] | None) -> Outlook:
+    """Return the verdict of the rules that need no arguments, and whether others may still change it."""
+    now = time.time()
+    findings: list[RuleFinding] = list(policy.findings(tool, source.caller, now))
+    facts = Facts({}, client_context(source), now, recent)
+    context = {**policy.context(tool, source.caller, facts), "args": {}}
+    undecided = []
+    for rule in policy.pending(now):
+        reads = rule.condition is not None and ("args" in rule.condition.variables or rule.condition.may_hold(2))
+        if reads and not rule.broken:
+            undecided.append(rule)
+        else:
+            findings.append(finding(rule, context))
+    findings.sort(key=lambda each: (-each.rule.priority, each.rule.name))
+    acting = [rule for rule in undecided if not rule.watching]
+    has_allow = any(each.effect == ALLOW and not each.rule.watching for each in findings)
+    ruling = combined(findings, is_open=any(rule.effect == ALLOW for rule in acting))
+    return Outlook(
+        refusal=PolicyDenied(ruling.words or None) if ruling.effect == DENY else None,
+        ask=ruling.ask,
+        depends=any(rule.effect != ALLOW or not has_allow for rule in acting),
+    )
 
 
 def client_context(source: CallSource) -> dict[str, Json]:

@@ -8,7 +8,8 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.urls import reverse
 
-from invocations.policy import recorded
+from mcphub.features.call_rules import recorded
+from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.history.models import WaitingChange
 from sessions_app.models import AuditEvent
 from tests.factories import GroupFactory, McpToolDefinitionFactory, McpToolInvocationFactory
@@ -16,7 +17,6 @@ from tests.mcphub.admin.conftest import _ground, log_in  # noqa: F401
 from tests.rest import by_key, by_person, error_of
 from tests.waiting import PATIENCE_SECONDS
 from tools_catalog.bundles import bundle
-from tools_catalog.models import McpPolicyRule
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/policy-rules/"

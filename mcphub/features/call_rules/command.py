@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     start_django()
     if options.verb in rows.VERBS:
         return rows.do(KIND, options)
-    from tools_catalog.policy import files
+    from mcphub.features.call_rules import files
 
     document = _read(options.file)
     rules, problems = files.read(document)
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _test(options: argparse.Namespace, document: Json, rules: list[Any], problems: list[str]) -> int:
-    from tools_catalog.policy import trying
+    from mcphub.features.call_rules import trying
 
     given = _read(str(options.cases)) if options.cases else document
     cases, wrong = trying.read_cases(given.get("cases") if isinstance(given, dict) else given)
@@ -110,13 +110,13 @@ def _read(source: str) -> Json:
 
 
 def _rules() -> QuerySet[Any]:
-    from tools_catalog.models import McpPolicyRule
+    from mcphub.features.call_rules.models import McpPolicyRule
 
     return McpPolicyRule.objects.order_by("name")
 
 
 def _told(row: Any) -> Mapping[str, Any]:
-    from tools_catalog.rest.policy import PolicyRuleSerializer
+    from mcphub.features.call_rules.rest import PolicyRuleSerializer
 
     return dict(PolicyRuleSerializer(row).data)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
+from mcphub.features.call_rules.filters import POLICY_FILTERS
+from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import ReasonedSerializer, StrictInteger, permissions
 from sessions_app.workspaces.rest import workspace_field
-from tools_catalog.filters import POLICY_FILTERS
-from tools_catalog.models import McpPolicyRule
 from tools_catalog.rest.removable import RemovableViewSet, described
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcphub.features.call_rules import apart, expressions
+from mcphub.features.call_rules.expressions import MAX_CHARACTERS, ExpressionRejected, RuleFailed
+from mcphub.features.call_rules.rule import Rule, arguments_for
 from sessions_app.protocol import json
-from tools_catalog.policy import apart, expressions
-from tools_catalog.policy.expressions import MAX_CHARACTERS, ExpressionRejected, RuleFailed
-from tools_catalog.policy.rules import Rule, arguments_for
 
 CONTEXT: dict[str, Any] = {
     "principal": {"id": "key:1", "label": "ci", "groups": ["finance"], "claims": {"dept": "x"}},

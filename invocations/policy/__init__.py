@@ -1,1 +1,0 @@
-"""Verdicts of call rules on recorded calls."""
