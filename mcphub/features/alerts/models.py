@@ -36,7 +36,7 @@ class Alert(LoadableModel):
     UNRECORDED: ClassVar[tuple[str, ...]] = ("loaded_by", "checked_at", "fires_since", "measured")
 
     WATCHED: ClassVar[tuple[str, ...]] = ("tool", "connection", "workspace", "person", "key")
-    """Links to what it watches."""
+    """Links to its scope."""
 
     class Measure(models.TextChoices):
         ERRORS = ERRORS, _("Error rate")
@@ -218,7 +218,7 @@ class Alert(LoadableModel):
 
     @property
     def scope(self) -> str:
-        """Return the name of what it watches; empty: everything."""
+        """Return the name of its scope; empty: everything."""
         return " ".join(filter(None, [self._scope, self.provider]))
 
     @property
@@ -235,7 +235,7 @@ class Alert(LoadableModel):
 
     @property
     def principals(self) -> frozenset[str] | None:
-        """Return the callers whose money it watches; None: all. Asks the database for a workspace's."""
+        """Return the callers that count for money; None: all. Asks the database for a workspace's."""
         if self.person_id is not None:
             return frozenset({f"user:{self.person_id}"})
         if self.key_id is not None:
@@ -250,7 +250,7 @@ class Alert(LoadableModel):
 
     @property
     def condition(self) -> str:
-        """Return what makes it fire, in a line."""
+        """Return the condition under which it fires, in a line."""
         within = self.get_window_minutes_display()
         if self.measure == QUIET:
             return _t("no calls within %(window)s") % {"window": within}
@@ -262,7 +262,7 @@ class Alert(LoadableModel):
             words = _t("p95 of %(limit)d ms or more within %(window)s")
         return words % {"limit": self.limit or 0, "window": within}
 
-    # Names of others by which bundles say what it watches ------------------------------------------------------
+    # Its scope by names, for bundles ------------------------------------------------------
 
     @property
     def tool_name(self) -> str:
