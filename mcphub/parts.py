@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from django.utils.functional import _StrOrPromise
 
 
@@ -358,3 +360,28 @@ class RowsInForce:
     """In SQL for SQLite and PostgreSQL."""
     words: _StrOrPromise
     """A sentence with their number as `%(count)d`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendQuery:
+    """A question about money spent: from `after` on and before `before`."""
+
+    after: datetime
+    before: datetime
+    principals: frozenset[str] | None = None
+    """Of these callers; None: of all."""
+    provider: str = ""
+    """Of this provider of models; empty: of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSpend:
+    """Money that callers spend, as a feature records it, for alerts.
+
+    `spent` names a function from a `SpendQuery` to moments with the millionths of the hub's currency that were spent
+    then; it raises `TookTooLong` rather than read without a bound. `providers` names one that returns the names of
+    providers.
+    """
+
+    spent: str
+    providers: str

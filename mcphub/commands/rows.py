@@ -12,12 +12,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcphub.commands.stop import Stop, migrated_database
 from mcphub.shell_completion import names_of
 
 if TYPE_CHECKING:
+    from django.core.exceptions import ValidationError
     from django.db.models import QuerySet
 
 NOT_FOUND = 1
@@ -27,6 +29,7 @@ _MOST_COMPARED = 5000
 """Names that a wrong one is compared with: it takes some 10 ms."""
 _MOST_NEAREST = 3
 _LONGEST_REASON = 300
+_LONGEST_SECRET = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class RowKind:
     none: str
     """The message for an empty list."""
     metavar: str = "NAME"
+    listing: str = ""
+    """The command that names the rows; `list` of the kind's command if empty."""
 
 
 def declare_list(verbs: Any, kind: RowKind) -> argparse.ArgumentParser:
@@ -112,8 +117,59 @@ def switch(kind: RowKind, options: argparse.Namespace) -> int:
     changed = []
     for row in rows:
         own: Any = type(row)._default_manager.filter(pk=row.pk)
-        changed.append(bool(own.set_enabled(options.verb == "enable", options.reason[:_LONGEST_REASON])))
+        is_on, reason = options.verb == "enable", options.reason[:_LONGEST_REASON]
+        changed.append(
+            bool(own.set_enabled(is_on, reason) if hasattr(own, "set_enabled") else _set(row, is_on, reason))
+        )
     return tell(kind, rows, changed, options, done=f"is {options.verb}d", before=f"was {options.verb}d before")
+
+
+def _set(row: Any, is_on: bool, reason: str) -> bool:
+    """Switch a row of a table that the console switches on each row's page."""
+    is_change = bool(row.enabled) != is_on
+    if is_change:
+        row.enabled, row.change_reason = is_on, reason
+        row.save(update_fields=["enabled", *(field.name for field in row._meta.fields if field.name == "updated_at")])
+    return is_change
+
+
+def remove(kind: RowKind, options: argparse.Namespace, delete: Callable[[Any], object] | None = None) -> int:
+    """Delete rows by name, each as its page does, or by `delete`, all of them or none."""
+    from django.db import transaction
+
+    found = named(kind, options.name)
+    told = [kind.told(row) for row in found]
+    with transaction.atomic():
+        for row in found:
+            row.change_reason = options.reason[:_LONGEST_REASON]
+            (type(row).delete if delete is None else delete)(row)
+    if options.json:
+        return print_json(told)
+    for row in found:
+        print(f"{plain(getattr(row, kind.key))} is removed.")
+    return 0
+
+
+def refused(command: str, error: ValidationError) -> Stop:
+    """Return the end of a command whose values a model refused, each problem after the name of its field."""
+    if not hasattr(error, "error_dict"):
+        return Stop(f"mcphub {command}: {' '.join(error.messages)}")
+    reasons = [
+        " ".join(words) if field == "__all__" else f"{field}: {' '.join(words)}"
+        for field, words in error.message_dict.items()
+    ]
+    return Stop(f"mcphub {command}: {' '.join(reasons)}")
+
+
+def read_secret(command: str, file: str | None) -> str:
+    """Return a secret from a file, without one from standard input."""
+    try:
+        if file is None:
+            return sys.stdin.read(_LONGEST_SECRET).strip()
+        with Path(file).open(encoding="utf-8") as source:
+            return source.read(_LONGEST_SECRET).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Stop(f"mcphub {command}: the secret cannot be read: {error}.", status=2) from error
 
 
 def tell(
@@ -145,7 +201,7 @@ def missing(kind: RowKind, name: str, *, status: int = NOT_FOUND, by: str = "") 
     hint = f"The nearest: {', '.join(map(plain, near))}. " if near else ""
     return Stop(
         f"mcphub {by or kind.command}: there is no {kind.noun} {plain(name)!r}. {hint}"
-        f"`mcphub {kind.command} list` names them.",
+        f"`mcphub {kind.listing or f'{kind.command} list'}` names them.",
         status=status,
     )
 

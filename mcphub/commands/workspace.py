@@ -57,8 +57,7 @@ def _write(options: argparse.Namespace) -> int:
     try:
         row.full_clean()
     except ValidationError as error:
-        words = " ".join(text for texts in error.message_dict.values() for text in texts)
-        raise Stop(f"mcphub workspace: {words}", status=1) from None
+        raise rows.refused("workspace", error) from None
     with transaction.atomic():
         row.save()
         for role, found in groups.items():
@@ -75,8 +74,8 @@ def _groups(names: list[str]) -> list[Any]:
             near = rows.nearest(name, Group.objects.values_list("name", flat=True))
             hint = f" The nearest: {', '.join(map(rows.plain, near))}." if near else ""
             raise Stop(
-                f"mcphub workspace: there is no group {rows.plain(name)!r}.{hint} Make it in the console under Access, "
-                "Groups, or let a login provider or a directory bring it.",
+                f"mcphub workspace: there is no group {rows.plain(name)!r}.{hint} `mcphub group create` "
+                "creates one, or a login provider or a directory brings it.",
                 status=1,
             )
     return list(found.values())

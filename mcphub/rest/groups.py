@@ -97,9 +97,12 @@ class GroupViewSet(RemovableViewSet):
         try:
             super().perform_destroy(instance)
         except ProtectedError as error:
-            names = sorted(str(each) for each in error.protected_objects)
-            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-            reserved = f"{', '.join(names[:_MOST_NAMED])}{more}"
-            raise Conflict(
-                f"Reserved to this group: {reserved}. Open them to others, or to another group, first."
-            ) from error
+            raise Conflict(reserved_to(error)) from error
+
+
+def reserved_to(error: ProtectedError) -> str:
+    """Return what keeps a group from being removed, and what to do first."""
+    names = sorted(str(each) for each in error.protected_objects)
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    reserved = f"{', '.join(names[:_MOST_NAMED])}{more}"
+    return f"Reserved to this group: {reserved}. Open them to others, or to another group, first."

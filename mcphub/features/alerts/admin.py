@@ -28,27 +28,33 @@ _CHECKED, _SINCE = moment("checked_at", _("last checked")), moment("fires_since"
 
 @admin.register(Alert)
 class AlertAdmin(CheckedForm, RecordedAdmin):
-    checked_fields = ("name", "limit", "connection")
+    checked_fields = ("name", "measure", "limit", *Alert.WATCHED, "provider")
     list_display = ["shown_state", "name", "shown_condition", "shown_scope", _SINCE, _CHECKED]
     list_display_links = ["name"]
-    list_select_related = ["tool", "connection", "workspace"]
+    list_select_related = [*Alert.WATCHED]
     filters = ALERT_FILTERS
     search_fields = ["name", "tool__name", "connection__slug", "workspace__slug"]
     search_help_text = _("Name, tool, connection or workspace")
-    autocomplete_fields = ["tool", "connection"]
     fieldsets: ClassVar[Any] = [
         (None, {"fields": ["name", "enabled"]}),
         (_("When it fires"), {"fields": ["measure", "limit", "window_minutes", "least_calls", "shown_week"]}),
-        (_("Which calls"), {"fields": ["tool", "connection", "workspace"]}),
+        (_("Of what"), {"fields": ["tool", "connection", "workspace", "person", "key", "provider"]}),
         (_("State"), {"fields": ["shown_state", _SINCE, _CHECKED]}),
     ]
     readonly_fields = ["shown_week", "shown_state", _SINCE, _CHECKED]
 
     shown_condition = column(_("fires at"), lambda row: row.condition)
-    shown_scope = column(_("calls of"), lambda row: cell(row.scope or _t("everything")))
+    shown_scope = column(_("of"), lambda row: cell(row.scope or _t("everything")))
 
     def get_fieldsets(self, request: HttpRequest, obj: Alert | None = None) -> Any:
         return super().get_fieldsets(request, obj) if obj is not None else self.fieldsets[:3]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Alert | None = None) -> Any:
+        return [*self.readonly_fields, *([] if request.user.has_perm("auth.view_user") else ["person"])]
+
+    def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
+        found = ["tool", "connection", "key"]
+        return [*found, "person"] if request.user.has_perm("auth.view_user") else found
 
     @admin.display(description=_("state"))
     def shown_state(self, row: Alert) -> SafeString:
@@ -71,7 +77,7 @@ def week_words(row: Alert) -> SafeString:
     try:
         found = last_week(row, datetime.now(UTC))
     except TookTooLong:
-        return format_html("{}", _t("Counting the calls of a week took too long. Choose a tool, or a longer time."))
+        return format_html("{}", _t("Counting a week took too long. Choose a tool, or a longer time."))
     share = 100 * found.slots_fired / max(1, found.slots)
     words = ngettext(
         "It would have fired %(count)d time in the last 7 days, for %(share).1f %% of the time.",

@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, NoticeKind, PaletteAction, RestResource, RolePermissions
+from mcphub.parts import ConsolePage, HubCommand, NoticeKind, PaletteAction, RestResource, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -10,17 +10,22 @@ class AlertsConfig(FeatureConfig):
     requires = ("notifications",)
     verbose_name = _("Alerts")
     parts = (
-        RestResource("alerts", "mcphub.features.alerts.rest:AlertViewSet", _("Alerts: thresholds on calls.")),
+        HubCommand(
+            "alert", "list, add, try on the last week, switch and remove alerts", "mcphub.features.alerts.command"
+        ),
+        RestResource(
+            "alerts", "mcphub.features.alerts.rest:AlertViewSet", _("Alerts: thresholds on calls and on money.")
+        ),
         ConsolePage(
             "inbox",
             _("Alerts"),
             "notification_important",
             "alerts_alert",
             place=45,
-            words=_("alert alerts threshold monitor error rate latency p95 no calls pager"),
+            words=_("alert alerts threshold monitor error rate latency p95 no calls pager spend cost money"),
             about=_(
-                "An alert sends a notification when the error rate or latency of calls passes a threshold, or when "
-                "calls stop. Before you save one, it shows how often it would have fired last week."
+                "An alert sends a notification when the error rate or latency of calls or the money spent passes a "
+                "threshold, or when calls stop. Before you save one, it shows how often it would have fired last week."
             ),
             docs="operate/notifications#alerts",
         ),
@@ -29,7 +34,7 @@ class AlertsConfig(FeatureConfig):
             "add_alert",
             "admin:alerts_alert_add",
             ("alerts.add_alert",),
-            _("new alert threshold monitor error rate latency"),
+            _("new alert threshold monitor error rate latency spend cost"),
         ),
         NoticeKind(
             "alert.errors",
@@ -64,8 +69,25 @@ class AlertsConfig(FeatureConfig):
             ends=True,
             states="mcphub.features.alerts.watching:quiet",
         ),
+        NoticeKind(
+            "alert.spend",
+            _("Alert: money spent"),
+            _(
+                "%(alert)s: %(spent)s %(currency)s spent (%(scope)s) within %(minutes)s minutes; the threshold is "
+                "%(threshold)s %(currency)s."
+            ),
+            "alerts.view_alert",
+            "alerts_alert",
+            ends=True,
+            states="mcphub.features.alerts.watching:spending",
+        ),
         RolePermissions(("alerts.view_alert",)),
         RolePermissions(
             ("alerts.add_alert", "alerts.change_alert", "alerts.delete_alert"), ("Operator", "Upstream manager")
         ),
     )
+
+    def ready(self) -> None:
+        from mcphub.features.alerts import bundle
+
+        bundle.connect()

@@ -1,4 +1,4 @@
-"""Counts of the calls that an alert watches: by the tallies of the audit, and for silence by the newest call."""
+"""Counts of what an alert watches: calls by the tallies of the audit, silence by the newest call, money as recorded."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 
-from invocations.figures.tallies import ALL, HOUR, MINUTE, TOOL, Tally, slot_of
+from invocations.figures.tallies import ALL, HOUR, MINUTE, TOOL, slot_of
 from invocations.models import CallTally, McpToolInvocation
-from mcphub.features.alerts.judging import QUIET, SLOW, AlertHistory, tried
+from mcphub.features.alerts.judging import QUIET, SLOW, SPEND, AlertCount, AlertHistory, tried
 from mcphub.features.alerts.models import Alert
+from mcphub.parts import RecordedSpend, SpendQuery
 from sessions_app.kit.database import at_most
+from sessions_app.kit.features import declared, loaded
 from tools_catalog.models import McpToolDefinition
 
 WEEK = timedelta(days=7)
@@ -22,12 +24,15 @@ BY_MINUTES = timedelta(hours=47)
 _SECONDS = 3.0
 
 
-def counted_now(alert: Alert, now: datetime) -> Tally:
+def counted_now(alert: Alert, now: datetime) -> AlertCount:
     """Return the count of the alert's window. Raises `TookTooLong`."""
     span = _span_of(alert)
     begins = now - timedelta(minutes=alert.window_minutes)
-    whole = Tally()
+    whole = AlertCount()
     with at_most(_SECONDS):
+        if alert.measure == SPEND:
+            whole.spent = sum(spent for _moment, spent in _spent(alert, begins, now))
+            return whole
         for tally in _by_slot(alert, span, slot_of(begins, span), now).values():
             whole.add(tally)
         if alert.measure == QUIET and whole.calls == 0 and (newest := _newest_call(alert)) and newest >= begins:
@@ -57,23 +62,33 @@ def _tried(alert: Alert, span: int, after: datetime, before: datetime, window: i
     return tried(alert.threshold, _filled(found, begin, end, span), window, int(settle), held)
 
 
-def _filled(found: dict[datetime, Tally], begin: datetime, end: datetime, span: int) -> Iterator[Tally]:
+def _filled(found: dict[datetime, AlertCount], begin: datetime, end: datetime, span: int) -> Iterator[AlertCount]:
     moment, step = begin, timedelta(seconds=span)
     while moment < end:
-        yield found.get(moment) or Tally()
+        yield found.get(moment) or AlertCount()
         moment += step
 
 
-def _by_slot(alert: Alert, span: int, after: datetime, before: datetime) -> dict[datetime, Tally]:
-    found: dict[datetime, Tally] = {}
+def _by_slot(alert: Alert, span: int, after: datetime, before: datetime) -> dict[datetime, AlertCount]:
+    found: dict[datetime, AlertCount] = {}
+    if alert.measure == SPEND:
+        for moment, spent in _spent(alert, after, before):
+            found.setdefault(slot_of(moment, span), AlertCount()).spent += spent
+        return found
     rows = _tallies(alert).filter(span=span, slot__gte=after, slot__lt=before)
     for slot, calls, errors, durations in rows.values_list("slot", "calls", "errors", "durations").iterator():
-        tally = found.setdefault(slot.astimezone(UTC), Tally())
+        tally = found.setdefault(slot.astimezone(UTC), AlertCount())
         tally.calls += calls
         tally.errors += errors
         if alert.measure == SLOW:
             tally.see(durations)
     return found
+
+
+def _spent(alert: Alert, after: datetime, before: datetime) -> Iterator[tuple[datetime, int]]:
+    query = SpendQuery(after, before, alert.principals, alert.provider)
+    for part in declared(RecordedSpend):
+        yield from loaded(part.spent)(query)
 
 
 def _tallies(alert: Alert) -> QuerySet[CallTally]:

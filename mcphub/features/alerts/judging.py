@@ -8,18 +8,29 @@ from dataclasses import dataclass
 
 from invocations.figures.tallies import Tally
 
-ERRORS, SLOW, QUIET = "errors", "slow", "quiet"
+ERRORS, SLOW, QUIET, SPEND = "errors", "slow", "quiet", "spend"
+MILLION = 1_000_000
+
+
+@dataclass(slots=True)
+class AlertCount(Tally):
+    """A count of calls, or of money."""
+
+    spent: int = 0
+    """Millionths of the hub's currency."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertThreshold:
     measure: str
     limit: int = 0
-    """Percent of errors, or milliseconds; nothing for `quiet`."""
+    """Percent of errors, milliseconds, or whole units of the currency; nothing for `quiet`."""
     least_calls: int = 1
     """Below this number of calls within the time, errors and latency fire nothing."""
 
-    def is_passed_by(self, tally: Tally) -> bool:
+    def is_passed_by(self, tally: AlertCount) -> bool:
+        if self.measure == SPEND:
+            return tally.spent >= self.limit * MILLION
         if self.measure == QUIET:
             return tally.calls == 0
         if tally.calls < max(1, self.least_calls):
@@ -48,18 +59,19 @@ class AlertHistory:
 
 
 def tried(
-    threshold: AlertThreshold, counted: Iterable[Tally], window: int, settle: int, held: bool = False
+    threshold: AlertThreshold, counted: Iterable[AlertCount], window: int, settle: int, held: bool = False
 ) -> AlertHistory:
     """Return how often it would have fired: `counted` slot by slot, each judged with the `window` - 1 before it.
 
     `held`: it fired before the first of them. A return within `settle` slots counts as the same firing, as notices
     do. The first `window` - 1 slots only fill the window.
     """
-    found, kept, whole = AlertHistory(), deque[Tally](), Tally()
+    found, kept, whole = AlertHistory(), deque[AlertCount](), AlertCount()
     over_for = 0 if held else settle + 1
     for tally in counted:
         kept.append(tally)
         whole.add(tally)
+        whole.spent += tally.spent
         if len(kept) > window:
             _take_out(whole, kept.popleft())
         if len(kept) < window:
@@ -75,7 +87,8 @@ def tried(
     return found
 
 
-def _take_out(whole: Tally, old: Tally) -> None:
+def _take_out(whole: AlertCount, old: AlertCount) -> None:
     whole.calls -= old.calls
     whole.errors -= old.errors
+    whole.spent -= old.spent
     whole.durations.subtract(old.durations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from django.contrib.auth.models import User
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -17,7 +18,7 @@ from sessions_app.kit.database import TookTooLong
 from sessions_app.kit.lists.filters import ListFilter, OneOf, YesOrNo
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictInteger
-from sessions_app.models import McpWorkspace
+from sessions_app.models import ApiKey, McpWorkspace
 from tools_catalog.models import McpConnection, McpToolDefinition
 from tools_catalog.rest.removable import RemovableViewSet, described
 
@@ -29,10 +30,13 @@ _SCOPE: dict[str, Any] = {"required": False, "allow_null": True, "default": None
 
 
 class AlertSerializer(ReasonedSerializer):
-    """A threshold on calls."""
+    """A threshold on calls, or on money."""
 
     limit = StrictInteger(
-        required=False, allow_null=True, min_value=1, help_text="Percent, or milliseconds; null for `quiet`."
+        required=False,
+        allow_null=True,
+        min_value=1,
+        help_text="Percent, milliseconds, or whole units of the currency; null for `quiet`.",
     )
     least_calls = StrictInteger(
         required=False, min_value=1, max_value=1_000_000, help_text="Fewer calls within the time do not fire."
@@ -40,6 +44,13 @@ class AlertSerializer(ReasonedSerializer):
     tool = Named(slug_field="name", queryset=McpToolDefinition.objects.all(), help_text="Its name.", **_SCOPE)
     connection = Named(slug_field="slug", queryset=McpConnection.objects.all(), help_text="Its name.", **_SCOPE)
     workspace = Named(slug_field="slug", queryset=McpWorkspace._default_manager.all(), help_text="Its name.", **_SCOPE)
+
+    person = Named(
+        slug_field="username", queryset=User.objects.all(), help_text="Their user name; for `spend`.", **_SCOPE
+    )
+    key = Named(
+        slug_field="prefix", queryset=ApiKey.objects.all(), help_text="Its prefix, of no person; for `spend`.", **_SCOPE
+    )
 
     class Meta:
         model = Alert
@@ -54,6 +65,9 @@ class AlertSerializer(ReasonedSerializer):
             "tool",
             "connection",
             "workspace",
+            "person",
+            "key",
+            "provider",
             "created_at",
             "checked_at",
             "fires_since",
@@ -71,7 +85,7 @@ class AlertPreviewSerializer(serializers.Serializer[Any]):
 
 @described("alert", "Alerts, by name", on_removal="A notice of it that still holds ends.")
 class AlertViewSet(RemovableViewSet):
-    queryset = Alert.objects.select_related("tool", "connection", "workspace")
+    queryset = Alert.objects.select_related(*Alert.WATCHED)
     serializer_class = AlertSerializer
     filters = ALERT_FILTERS
     ordering = ("name",)
@@ -94,5 +108,5 @@ class AlertViewSet(RemovableViewSet):
         try:
             found = last_week(self.get_object(), datetime.now(UTC))
         except TookTooLong as error:
-            raise Conflict("Counting the calls of a week took too long. Choose a tool or a longer time.") from error
+            raise Conflict("Counting a week took too long. Choose a tool or a longer time.") from error
         return Response({"fired": found.fired, "share": round(found.slots_fired / max(1, found.slots), 4)})

@@ -9,8 +9,10 @@ import logging
 import time
 from datetime import UTC, datetime, timedelta
 
+from django.conf import settings
+
 from mcphub.features.alerts.counting import counted_now
-from mcphub.features.alerts.judging import ERRORS, QUIET, SLOW
+from mcphub.features.alerts.judging import ERRORS, MILLION, QUIET, SLOW, SPEND
 from mcphub.features.alerts.models import Alert
 from sessions_app.kit.database import TookTooLong
 from sessions_app.protocol.json import Json
@@ -37,9 +39,13 @@ def quiet() -> States:
     return _states(QUIET)
 
 
+def spending() -> States:
+    return _states(SPEND)
+
+
 def _states(measure: str) -> States:
     """Judge the alerts of a measure that are due; return those that fire."""
-    rows = list(Alert.objects.filter(measure=measure, enabled=True).select_related("tool", "connection", "workspace"))
+    rows = list(Alert.objects.filter(measure=measure, enabled=True).select_related(*Alert.WATCHED))
     now, ends = datetime.now(UTC), time.monotonic() + _TURN_SECONDS
     due = [row for row in rows if row.checked_at is None or row.checked_at <= now - EVERY]
     for row in sorted(due, key=lambda row: (row.checked_at is not None, row.checked_at)):
@@ -54,7 +60,7 @@ def judge(alert: Alert, now: datetime) -> None:
     try:
         tally = counted_now(alert, now)
     except TookTooLong:
-        logger.warning("The alert %s was not judged: counting its calls took too long.", alert.pk)
+        logger.warning("The alert %s was not judged: counting took too long.", alert.pk)
         Alert.objects.filter(pk=alert.pk).update(checked_at=now)
         return
     if not alert.threshold.is_passed_by(tally):
@@ -70,5 +76,7 @@ def judge(alert: Alert, now: datetime) -> None:
             "p95": tally.percentile(95) if tally.durations else None,
             "threshold": alert.limit,
         }
+        if alert.measure == SPEND:
+            alert.measured |= {"spent": f"{tally.spent / MILLION:.2f}", "currency": settings.MCPHUB_CURRENCY}
     alert.checked_at = now
     Alert.objects.filter(pk=alert.pk).update(checked_at=now, fires_since=alert.fires_since, measured=alert.measured)

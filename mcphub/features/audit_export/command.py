@@ -1,25 +1,36 @@
-"""`mcphub audit ship`: how far the targets are that the audit is shipped to; a trial; begin again; make one of many."""
+"""`mcphub audit ship`: destinations of the audit, added, tried, switched, removed; ship again; join what arrived."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcphub.commands.rows import print_json
+from mcphub.commands import rows
+from mcphub.commands.rows import RowKind, print_json
 from mcphub.commands.stop import Stop, migrated_database, start_django
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
     from mcphub.features.audit_export.models import ShippingTarget
 
 
 def declare(verbs: Any) -> None:
-    parser = verbs.add_parser("ship", help="show how far targets outside are; test one, rewind, join")
-    actions = parser.add_subparsers(metavar="list|test|rewind|join", title="actions", dest="action")
+    parser = verbs.add_parser("ship", help="destinations outside: show how far they are; add, test, switch")
+    actions = parser.add_subparsers(
+        metavar="list|show|add|test|enable|disable|remove|rewind|join", title="actions", dest="action"
+    )
     listed = actions.add_parser("list", help="one line a target: state, name, kind, rows and seconds behind, problem")
     listed.add_argument("--all", action="store_true", help="switched off ones too")
     listed.add_argument("--json", action="store_true", help="as JSON")
+    rows.declare_show(actions, KIND)
+    _declare_add(actions)
+    rows.declare_deed(actions, KIND, "enable", "ship again, from where it stopped")
+    rows.declare_deed(actions, KIND, "disable", "ship nothing to destinations, and let retention not wait for them")
+    rows.declare_deed(actions, KIND, "remove", "delete destinations; what arrived there stays there")
     tried = actions.add_parser(
         "test", help="deliver one record that says it is a trial; status 1 if it does not arrive"
     )
@@ -33,6 +44,31 @@ def declare(verbs: Any) -> None:
     joined.add_argument("--output", "-o", type=Path, metavar="FILE", help="a file (standard output)")
 
 
+def _declare_add(actions: Any) -> None:
+    add = actions.add_parser("add", help="add a destination")
+    add.add_argument("name", metavar="NAME", help="identifies it in metrics and here; it stays")
+    add.add_argument("kind", choices=("folder", "webhook", "syslog", "otlp", "s3"), help="what receives it")
+    add.add_argument("address", metavar="ADDRESS", help="a folder's name, https://…, tls://host:6514 or tcp://host:601")
+    add.add_argument(
+        "--secret-file", metavar="FILE", help="has the signing secret, the header's value or the secret access key"
+    )
+    add.add_argument("--secret-stdin", action="store_true", help="read the secret from standard input")
+    add.add_argument("--content", choices=("all", "checkpoints"), help="all rows, or checkpoints only (all)")
+    add.add_argument("--with-bodies", action="store_true", help="arguments, results and errors too, after redaction")
+    add.add_argument("--format", choices=("jsonl", "parquet", "ocsf", "cef", "leef"), help="(jsonl)")
+    add.add_argument("--begins", choices=("first", "now"), help="with the first recorded row, or the next (first)")
+    add.add_argument("--retention-goes-on", action="store_true", help="remove rows that it has not got, too")
+    add.add_argument("--every", dest="every_seconds", type=int, metavar="SECONDS", help="between deliveries, at most")
+    add.add_argument("--header", help="OTLP: the header that has the secret (Authorization)")
+    add.add_argument("--access-id", metavar="ID", help="S3: the access key id")
+    add.add_argument("--region", help="S3 (us-east-1)")
+    add.add_argument("--authority-file", type=Path, metavar="FILE", help="syslog over TLS: certificates (PEM) to trust")
+    add.add_argument("--file-mib", type=int, metavar="MIB", help="folder: the size at which a new file begins (64)")
+    add.add_argument("--disabled", action="store_true", help="it gets nothing before it is enabled")
+    add.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
+    add.add_argument("--json", action="store_true", help="as JSON")
+
+
 def run(options: argparse.Namespace) -> int:
     action = options.action or "list"
     start_django()
@@ -43,6 +79,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _act(action: str, options: argparse.Namespace) -> int:
+    if action == "show":
+        return rows.show_row(KIND, options)
+    if action == "add":
+        return _add(options)
+    if action == "remove":
+        return rows.remove(KIND, options)
+    if action in ("enable", "disable"):
+        options.verb = action
+        return rows.switch(KIND, options)
     if action == "test":
         return _test(options.name)
     if action == "rewind":
@@ -54,11 +99,11 @@ def _list(is_all: bool, *, as_json: bool) -> int:
     from mcphub.features.audit_export import service
     from mcphub.features.audit_export.models import ShippingTarget
 
-    rows = ShippingTarget.objects.with_lag().order_by("name")
+    found = ShippingTarget.objects.with_lag().order_by("name")
     if not is_all:
-        rows = rows.filter(enabled=True)
+        found = found.filter(enabled=True)
     behind, told = 0, []
-    for row in rows:
+    for row in found:
         lag = service.lag_of(row)
         state = "off" if not row.enabled else "fails" if lag.failures else "waits" if lag.rows else "arrives"
         behind += row.enabled and lag.is_behind
@@ -86,9 +131,47 @@ def _list(is_all: bool, *, as_json: bool) -> int:
         print("  ".join([*words, *([lag.problem] if lag.problem else [])]))
     if as_json:
         print_json(told)
-    elif not rows:
-        print("There is no export destination. Create one in the console under Audit export.", file=sys.stderr)
+    elif not found:
+        print(KIND.none, file=sys.stderr)
     return 1 if behind else 0
+
+
+_PLAIN = ("content", "format", "begins", "every_seconds", "header", "access_id", "region", "file_mib")
+"""Options that stand for a column of their name where they are given."""
+
+
+def _add(options: argparse.Namespace) -> int:
+    from django.core.exceptions import ValidationError
+
+    from mcphub.features.audit_export.destinations.kinds import missing
+    from mcphub.features.audit_export.models import ShippingTarget
+
+    row = ShippingTarget(name=options.name, kind=options.kind, address=options.address)
+    for name in _PLAIN:
+        if (value := getattr(options, name)) is not None:
+            setattr(row, name, value)
+    row.enabled, row.with_bodies = not options.disabled, options.with_bodies
+    row.holds_retention = not options.retention_goes_on
+    if options.authority_file is not None:
+        try:
+            row.authority = options.authority_file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Stop(f"mcphub audit ship add: the authority cannot be read: {error}.", status=2) from error
+    secret = ""
+    if options.secret_file is not None or options.secret_stdin:
+        secret = rows.read_secret("audit ship add", options.secret_file)
+    row.change_reason = options.reason[:300]
+    try:
+        row.set_secret(secret)
+        row.full_clean()
+        row.check_secret()
+    except ValidationError as error:
+        raise rows.refused("audit ship add", error) from None
+    row.save()
+    if why := missing(row):
+        print(why, file=sys.stderr)
+    done = f"is added. `mcphub audit ship test {row.name}` tries it"
+    return rows.tell(KIND, [row], [True], options, done=done, before="")
 
 
 def _test(name: str) -> int:
@@ -148,5 +231,32 @@ def _named(name: str) -> ShippingTarget:
 
     row = ShippingTarget.objects.select_related("state").filter(name=name).first()
     if row is None:
-        raise Stop(f"There is no target {name}. `mcphub audit ship list --all` lists them.", status=2)
+        raise rows.missing(KIND, name, status=2)
     return row
+
+
+def _rows() -> QuerySet[Any]:
+    from mcphub.features.audit_export.models import ShippingTarget
+
+    return ShippingTarget.objects.with_lag().order_by("name")
+
+
+def _told(row: Any) -> Mapping[str, Any]:
+    from mcphub.features.audit_export.rest import ShippingTargetSerializer
+
+    read = row if hasattr(row, "log_end") else _rows().get(pk=row.pk)
+    return dict(ShippingTargetSerializer(read).data)
+
+
+KIND = RowKind(
+    command="audit ship",
+    noun="export destination",
+    nouns="export destinations",
+    key="name",
+    rows=_rows,
+    told=_told,
+    line=lambda told: [told["name"]],
+    listing="audit ship list --all",
+    none="There is no export destination. `mcphub audit ship add NAME KIND ADDRESS` adds one.",
+)
+"""`list` has lines and JSON of its own."""

@@ -175,6 +175,11 @@ class ShippingTarget(KeepsOneSecret, GuardedModel):
         if self.header and (not _HEADER.match(self.header) or self.header.lower() in _CLOSED_HEADERS):
             raise ValidationError({"header": _("This header can't carry a secret.")})
 
+    def check_secret(self) -> None:
+        """Raise ValidationError where a secret is needed and none is set."""
+        if self.kind == self.Kind.S3 and not self.ciphertext:
+            raise ValidationError({"new_secret": _("S3 needs the secret access key.")})
+
     def _clean_folder(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}", self.address):
             raise ValidationError({"address": _("Enter a folder name: letters, digits, - and _, without a path.")})

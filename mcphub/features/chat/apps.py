@@ -10,6 +10,7 @@ from mcphub.parts import (
     Endpoints,
     HubCommand,
     PaletteAction,
+    RecordedSpend,
     RestEndpoint,
     RestResource,
     RolePermissions,
@@ -32,6 +33,7 @@ class ChatConfig(FeatureConfig):
         ),
         Verbs("quota", "mcphub.features.chat.commands.prices"),
         CountedModels("mcphub.features.chat.providers.snapshot:provider_of_model"),
+        RecordedSpend("mcphub.features.chat.spend:spent", "mcphub.features.chat.spend:providers"),
         HubCommand("provider", "add a provider of models for the chat", "mcphub.features.chat.commands.provider"),
         Endpoints("mcphub.features.chat.endpoints.routes"),
         RestResource(

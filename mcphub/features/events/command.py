@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
@@ -15,8 +13,6 @@ from mcphub.commands.token import KIND as KEYS
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
-
-_LONGEST_SECRET = 200
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +50,11 @@ def _add(options: argparse.Namespace) -> int:
     from sessions_app.protocol.errors import HubError
 
     caller = caller_of_key(rows.named(KEYS, [options.key.rstrip("…")], by="event-subscription add")[0])
-    wish = {"event": options.event, "url": options.url, "secret": _secret(options.secret_file)}
+    wish = {
+        "event": options.event,
+        "url": options.url,
+        "secret": rows.read_secret("event-subscription add", options.secret_file),
+    }
     try:
         answer = subscribed(EventSubscriber(caller), {**wish, "ttl_ms": options.minutes and options.minutes * 60_000})
     except HubError as error:
@@ -62,16 +62,6 @@ def _add(options: argparse.Namespace) -> int:
     row = EventSubscription.objects.get(mark=answer["id"])
     done = f"is subscribed until {row.expires_at:%Y-%m-%d %H:%M:%S} UTC"
     return rows.tell(KIND, [row], [True], options, done=done, before="")
-
-
-def _secret(file: str | None) -> str:
-    try:
-        if file is None:
-            return sys.stdin.read(_LONGEST_SECRET).strip()
-        with Path(file).open(encoding="utf-8") as source:
-            return source.read(_LONGEST_SECRET).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Stop(f"mcphub event-subscription add: the secret cannot be read: {error}.", status=2) from error
 
 
 def _end(options: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ class NotificationsConfig(FeatureConfig):
     parts = (
         HubCommand(
             "notice",
-            "test whether notices arrive, and send once more what was given up",
+            "subscribe people to notices, test whether these arrive, and send once more what was given up",
             "mcphub.features.notifications.command",
         ),
         PageRoutes("mcphub.features.notifications.pages", below="admin/"),

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if options.verb in rows.VERBS:
         return rows.do(KIND, options)
     with migrated_database():
-        return {"add": _add, "remove": _remove}[options.verb](options)
+        return rows.remove(KIND, options) if options.verb == "remove" else _add(options)
 
 
 def _add(options: argparse.Namespace) -> int:
@@ -113,19 +113,6 @@ def _read(source: str) -> SkillContents:
             return contents.of_file(file)
     except OSError as error:
         raise Stop(f"mcphub skill add: {source} cannot be read: {error.strerror}") from error
-
-
-def _remove(options: argparse.Namespace) -> int:
-    found = rows.named(KIND, options.name)
-    told = [KIND.told(row) for row in found]
-    for row in found:
-        row.change_reason = options.reason[:500]
-        row.delete()
-    if options.json:
-        return rows.print_json(told)
-    for each in told:
-        print(f"{rows.plain(each['path'])} is removed.")
-    return 0
 
 
 def _named(model: str, key: str, names: list[str]) -> list[Any]:
