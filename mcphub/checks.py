@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.http.request import validate_host
+from django.utils.translation import gettext as _
 
 from sessions_app.kit.addresses import own_names
 
@@ -32,26 +33,26 @@ def is_host_under_test() -> bool:
 
 
 @register(Tags.security, deploy=True)
-def anonymous_beyond_loopback(**_: object) -> list[CheckMessage]:
+def anonymous_beyond_loopback(**options: object) -> list[CheckMessage]:
     if not (settings.MCPHUB_ALLOW_ANONYMOUS and _is_public()):
         return []
     return [
         Error(
-            "Callers without a key are served, and MCPHUB_PUBLIC_URL is not loopback.",
-            hint="Unset MCPHUB_ALLOW_ANONYMOUS and make keys with `mcphub token create`.",
+            _("Callers without a key are served, and MCPHUB_PUBLIC_URL is not loopback."),
+            hint=_("Unset MCPHUB_ALLOW_ANONYMOUS and make keys with `mcphub token create`."),
             id="mcphub.E001",
         )
     ]
 
 
 @register(Tags.security)
-def public_url_wellformed(**_: object) -> list[CheckMessage]:
+def public_url_wellformed(**options: object) -> list[CheckMessage]:
     url = urlsplit(settings.MCPHUB_PUBLIC_URL)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
         return [
             Error(
-                f"MCPHUB_PUBLIC_URL is {settings.MCPHUB_PUBLIC_URL!r}.",
-                hint="Write scheme and host, such as https://hub.example.",
+                _("MCPHUB_PUBLIC_URL is %(url)r.") % {"url": settings.MCPHUB_PUBLIC_URL},
+                hint=_("Write scheme and host, such as https://hub.example."),
                 id="mcphub.E002",
             )
         ]
@@ -59,8 +60,9 @@ def public_url_wellformed(**_: object) -> list[CheckMessage]:
     if not is_host_under_test() and not validate_host(_public_host(), names):
         return [
             Error(
-                f"Clients are sent to {url.hostname}, which the hub does not answer to.",
-                hint=f"Add {url.hostname} to {'' if settings.MCPHUB_EMBEDDED else 'MCPHUB_'}ALLOWED_HOSTS.",
+                _("Clients are sent to %(host)s, which the hub does not answer to.") % {"host": url.hostname},
+                hint=_("Add %(host)s to %(variable)s.")
+                % {"host": url.hostname, "variable": f"{'' if settings.MCPHUB_EMBEDDED else 'MCPHUB_'}ALLOWED_HOSTS"},
                 id="mcphub.E003",
             )
         ]
@@ -68,20 +70,20 @@ def public_url_wellformed(**_: object) -> list[CheckMessage]:
 
 
 @register(Tags.security, deploy=True)
-def plain_http_in_public(**_: object) -> list[CheckMessage]:
+def plain_http_in_public(**options: object) -> list[CheckMessage]:
     if not _is_public() or settings.MCPHUB_PUBLIC_URL.startswith("https://"):
         return []
     return [
         Warning(
-            "Keys and passwords travel in clear text: MCPHUB_PUBLIC_URL is plain HTTP.",
-            hint="Put a proxy with TLS before it; set MCPHUB_PUBLIC_URL=https://… and MCPHUB_BEHIND_PROXY=1.",
+            _("Keys and passwords travel in clear text: MCPHUB_PUBLIC_URL is plain HTTP."),
+            hint=_("Put a proxy with TLS before it; set MCPHUB_PUBLIC_URL=https://… and MCPHUB_BEHIND_PROXY=1."),
             id="mcphub.W001",
         )
     ]
 
 
 @register(Tags.security, deploy=True)
-def proxy_that_is_not_trusted(**_: object) -> list[CheckMessage]:
+def proxy_that_is_not_trusted(**options: object) -> list[CheckMessage]:
     if not settings.MCPHUB_PUBLIC_URL.startswith("https://") or settings.SECURE_PROXY_SSL_HEADER is not None:
         return []
     return [
@@ -95,22 +97,23 @@ def proxy_that_is_not_trusted(**_: object) -> list[CheckMessage]:
 
 
 @register()
-def former_variables(**_: object) -> list[CheckMessage]:
+def former_variables(**options: object) -> list[CheckMessage]:
     """Variables of bounds of 1.0.0, which MCPHUB_LIMITS replaces."""
     former = settings.MCPHUB_LIMITS.former
     if not former:
         return []
     return [
         Warning(
-            f"{', '.join(former)}: replaced by MCPHUB_LIMITS; the old names work for two minor versions.",
-            hint=f'Write MCPHUB_LIMITS="{", ".join(former.values())}" instead.',
+            _("%(names)s: replaced by MCPHUB_LIMITS; the old names work for two minor versions.")
+            % {"names": ", ".join(former)},
+            hint=_("Write %(line)s instead.") % {"line": f'MCPHUB_LIMITS="{", ".join(former.values())}"'},
             id="mcphub.W003",
         )
     ]
 
 
 @register(Tags.security, deploy=True)
-def any_host_or_origin(**_: object) -> list[CheckMessage]:
+def any_host_or_origin(**options: object) -> list[CheckMessage]:
     found: list[CheckMessage] = []
     for name, values in (
         ("MCPHUB_ALLOWED_HOSTS", settings.ALLOWED_HOSTS),
@@ -119,8 +122,9 @@ def any_host_or_origin(**_: object) -> list[CheckMessage]:
         if "*" in values:
             found.append(
                 Warning(
-                    f"{name} admits everything, so any web page may speak to the hub from a browser.",
-                    hint="Name the ones that are meant.",
+                    _("%(name)s admits everything, so any web page may speak to the hub from a browser.")
+                    % {"name": name},
+                    hint=_("Name the ones that are meant."),
                     id="mcphub.W002",
                 )
             )
@@ -128,27 +132,27 @@ def any_host_or_origin(**_: object) -> list[CheckMessage]:
 
 
 @register(Tags.security, deploy=True)
-def timeout_after_heartbeat(**_: object) -> list[CheckMessage]:
+def timeout_after_heartbeat(**options: object) -> list[CheckMessage]:
     if settings.MCPHUB_CALL_TIMEOUT_SECONDS > settings.MCPHUB_HEARTBEAT_SECONDS:
         return []
     return [
         Error(
-            "MCPHUB_CALL_TIMEOUT_SECONDS must be longer than the limit heartbeat_seconds.",
-            hint="Raise the one or lower the other.",
+            _("MCPHUB_CALL_TIMEOUT_SECONDS must be longer than the limit heartbeat_seconds."),
+            hint=_("Raise the one or lower the other."),
             id="mcphub.E004",
         )
     ]
 
 
 @register(Tags.database, deploy=True)
-def connections_without_pool(**_: object) -> list[CheckMessage]:
+def connections_without_pool(**options: object) -> list[CheckMessage]:
     database = settings.DATABASES["default"]
     if not database.get("CONN_MAX_AGE"):
         return []
     return [
         Error(
-            "Persistent connections (conn_max_age) are kept by every thread of an asynchronous server.",
-            hint="Take conn_max_age out of MCPHUB_DATABASE_URL; PostgreSQL connections are pooled.",
+            _("Persistent connections (conn_max_age) are kept by every thread of an asynchronous server."),
+            hint=_("Take conn_max_age out of MCPHUB_DATABASE_URL; PostgreSQL connections are pooled."),
             id="mcphub.E005",
         )
     ]

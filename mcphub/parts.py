@@ -177,7 +177,7 @@ class MyAccessPart:
 class DoctorCheck:
     """A subject that `mcphub doctor` looks into: a function that yields findings and needs the database."""
 
-    subject: str
+    subject: _StrOrPromise
     check: str
 
 

@@ -35,7 +35,7 @@ from sessions_app.kit.admin.base import HubAdmin, detail_action, is_confirmed, m
 from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
 from sessions_app.kit.admin.parts import ListPart
 from sessions_app.kit.lists.filters import During, OneOf
-from sessions_app.kit.shown import cell, clipped, json_block, mono
+from sessions_app.kit.shown import cell, clipped, json_block, mono, visible
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.pages import WorkspacePages
@@ -165,7 +165,7 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
         arguments = "all_arguments" if self.may_read(request) else "hidden_arguments"
         _reads_bodies.set(self.may_read(request))
         return [
-            (None, {"fields": ["shown_status", "shown_tool", "tool_version", "effects"]}),
+            (None, {"fields": ["shown_status", "shown_tool", "tool_version", "shown_effects"]}),
             (_t("Arguments"), {"fields": [arguments, "shown_edited", "shown_difference"]}),
             (_t("Requested by"), {"fields": ["rule", "rule_version", "words", "decider", "group", "needed", "given"]}),
             (_t("Who"), {"fields": ["shown_caller", "transport", "client_name", "decided_by", "reason"]}),
@@ -323,7 +323,11 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
 
     @admin.display(description=_("tool"))
     def shown_call_of(self, row: McpApproval) -> SafeString:
-        return format_html('{}<br><span class="hub-subtle">{}</span>', mono(row.tool_name), row.effects)
+        return format_html('{}<br><span class="hub-subtle">{}</span>', mono(row.tool_name), self.shown_effects(row))
+
+    @admin.display(description=_("effects"))
+    def shown_effects(self, row: McpApproval) -> str:
+        return ", ".join(_t(words) for words in row.effects.split(", ") if words)
 
     @admin.display(description=_("decide"), empty_value="")
     def shown_deeds(self, row: McpApproval) -> SafeString | None:
@@ -366,7 +370,7 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
 
     @admin.display(description=_("difference to the last approved call"))
     def shown_difference(self, row: McpApproval) -> SafeString | str:
-        return cell(_changes(row)) if _reads_bodies.get() else hidden_words()
+        return visible(_changes(row)) if _reads_bodies.get() else hidden_words()
 
     @admin.display(description=_("question"))
     def shown_turn(self, row: McpApproval) -> SafeString | str:

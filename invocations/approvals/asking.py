@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.call_source import CallSource, recorded_in
@@ -35,7 +36,12 @@ MOST_OF_CALLER = 100
 KEPT = datetime.timedelta(days=30)
 """After their end, for the difference to the last approved call. The decisions themselves are events of the audit."""
 _SLICE = 500
-_EFFECTS = (("readOnlyHint", "reads only"), ("destructiveHint", "destroys"), ("openWorldHint", "reaches outside"))
+EFFECTS = {
+    "readOnlyHint": gettext_noop("reads only"),
+    "destructiveHint": gettext_noop("destroys"),
+    "openWorldHint": gettext_noop("reaches outside"),
+}
+"""By annotation; rows keep the English words, and pages translate them."""
 
 Status = McpApproval.Status
 
@@ -268,7 +274,7 @@ def _create(asked: Asked, bound: str, key: str, now: datetime.datetime) -> McpAp
 def effects_of(tool: Tool) -> str:
     """Return the effects stated by the tool's annotations."""
     annotations = tool.definition.get("annotations", {})
-    return ", ".join(words for name, words in _EFFECTS if annotations.get(name) is True)
+    return ", ".join(words for name, words in EFFECTS.items() if annotations.get(name) is True)
 
 
 def use(id_: str, invocation_id: str) -> None:

@@ -13,6 +13,7 @@ WORDS = (
     gettext_noop("Select action"),
     gettext_noop("Select action to run"),
     gettext_noop("Select value"),
+    gettext_noop("Choose file to upload"),
     gettext_noop("Select all rows"),
     gettext_noop("Value"),
     gettext_noop("From"),

@@ -11,7 +11,7 @@ import socket
 import stat
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,6 +20,8 @@ from django.conf import settings
 from django.core import checks as django_checks
 from django.db import DatabaseError, Error, connection
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from invocations.ledger import statements
 from invocations.ledger.disk import LOW
@@ -59,27 +61,29 @@ class Finding:
 
 def examine() -> Iterator[tuple[str, list[Finding]]]:
     """Return each subject with its findings; none means that all is well. Stops early without a database."""
-    yield "settings", list(_settings())
-    yield "features", list(_features())
-    yield "files", list(_files())
-    yield "network", list(_network())
+    yield _("settings"), list(_settings())
+    yield _("features"), list(_features())
+    yield _("files"), list(_files())
+    yield _("network"), list(_network())
     database = list(_database())
-    yield "database", database
+    yield _("database"), database
     if any(finding.level == "wrong" for finding in database):
         return
     subjects: dict[str, Callable[[], Iterator[Finding]]] = {
-        "policies": _policies,
-        "durability": _durability,
-        "replica for auditors": _replica,
-        "audit": _audit,
-        "tools": _tools,
-        "upstreams": _upstreams,
-        "history": _history,
-        "keys and people": _keys,
-        "processes": _processes,
-        "traces": _traces,
+        _("policies"): _policies,
+        _("durability"): _durability,
+        _("replica for auditors"): _replica,
+        _("audit"): _audit,
+        _("tools"): _tools,
+        _("upstreams"): _upstreams,
+        _("history"): _history,
+        _("keys and people"): _keys,
+        _("processes"): _processes,
+        _("traces"): _traces,
     }
-    for subject, check in (subjects | {each.subject: loaded(each.check) for each in declared(DoctorCheck)}).items():
+    for subject, check in (
+        subjects | {str(each.subject): loaded(each.check) for each in declared(DoctorCheck)}
+    ).items():
         yield subject, list(check())
 
 
@@ -98,10 +102,10 @@ def _settings() -> Iterator[Finding]:
             level: Level = "wrong" if message.level >= django_checks.ERROR else "hint"
             yield Finding(level, message.msg, message.hint or "")
     if settings.DEBUG:
-        yield Finding("wrong", "MCPHUB_DEBUG is on and shows internals to visitors.", "Unset it.")
+        yield Finding("wrong", _("MCPHUB_DEBUG is on and shows internals to visitors."), _("Unset it."))
     if settings.MCPHUB_ALLOW_ANONYMOUS:
         yield Finding(
-            "hint", "Any program on this machine may call tools without a key.", "Unset MCPHUB_ALLOW_ANONYMOUS."
+            "hint", _("Any program on this machine may call tools without a key."), _("Unset MCPHUB_ALLOW_ANONYMOUS.")
         )
 
 
@@ -112,26 +116,27 @@ def _features() -> Iterator[Finding]:
         off = sorted(set(feature_list.known()) - set(on))
         yield Finding(
             "hint",
-            f"Features that are on: {', '.join(on)}. Left out: {', '.join(off)}.",
-            "Unset MCPHUB_FEATURES to have all.",
+            _("Features that are on: %(on)s. Left out: %(off)s.") % {"on": ", ".join(on), "off": ", ".join(off)},
+            _("Unset MCPHUB_FEATURES to have all."),
         )
 
 
 def _policies() -> Iterator[Finding]:
     for words in unenforced.sentences():
-        yield Finding("wrong", words, "Put the feature back into MCPHUB_FEATURES, or switch the entries off there.")
+        yield Finding("wrong", words, _("Put the feature back into MCPHUB_FEATURES, or switch the entries off there."))
 
 
 def _traces() -> Iterator[Finding]:
     if not settings.MCPHUB_OTLP_ENDPOINT:
         return
     if not telemetry.is_installed():
-        yield Finding("wrong", "MCPHUB_OTLP_ENDPOINT is set, and OpenTelemetry's SDK is missing.", telemetry.MEND)
+        yield Finding("wrong", _("MCPHUB_OTLP_ENDPOINT is set, and OpenTelemetry's SDK is missing."), _(telemetry.MEND))
     elif why := telemetry.unreachable():
         yield Finding(
             "wrong",
-            f"The collector of traces at {settings.MCPHUB_OTLP_ENDPOINT} takes nothing: {why}",
-            "Start it, or mend MCPHUB_OTLP_ENDPOINT. Until then calls go on and spans are lost.",
+            _("The collector of traces at %(address)s takes nothing: %(why)s")
+            % {"address": settings.MCPHUB_OTLP_ENDPOINT, "why": why},
+            _("Start it, or mend MCPHUB_OTLP_ENDPOINT. Until then calls go on and spans are lost."),
         )
 
 
@@ -143,28 +148,33 @@ def _replica() -> Iterator[Finding]:
     except DatabaseError as error:
         yield Finding(
             "wrong",
-            f"The replica for auditors does not answer: {_first_line(error)}",
-            "Start it, or mend MCPHUB_AUDIT_DATABASE_URL. Until then REST and the lists of calls answer 503.",
+            _("The replica for auditors does not answer: %(reason)s") % {"reason": _first_line(error)},
+            _("Start it, or mend MCPHUB_AUDIT_DATABASE_URL. Until then REST and the lists of calls answer 503."),
         )
         return
     if moment is None:
         yield Finding(
             "hint",
-            "The database of MCPHUB_AUDIT_DATABASE_URL is no standby, so nobody can tell how far behind it is.",
-            "Name a standby of the hub's PostgreSQL, or leave MCPHUB_AUDIT_DATABASE_URL out.",
+            _("The database of MCPHUB_AUDIT_DATABASE_URL is no standby, so nobody can tell how far behind it is."),
+            _("Name a standby of the hub's PostgreSQL, or leave MCPHUB_AUDIT_DATABASE_URL out."),
         )
     elif (behind := (timezone.now() - moment).total_seconds()) > _MOST_BEHIND_SECONDS:
         yield Finding(
             "hint",
-            f"The replica for auditors is {behind:.0f} s behind, or nothing was written in that time.",
-            "Look at its replication; auditors do not see later calls.",
+            _("The replica for auditors is %(behind)s s behind, or nothing was written in that time.")
+            % {"behind": f"{behind:.0f}"},
+            _("Look at its replication; auditors do not see later calls."),
         )
 
 
 def _files() -> Iterator[Finding]:
     home = settings.MCPHUB_DATA_DIR
     if not home.is_dir():
-        yield Finding("hint", f"The data directory {home} does not exist yet.", "The first start makes it.")
+        yield Finding(
+            "hint",
+            _("The data directory %(home)s does not exist yet.") % {"home": home},
+            _("The first start makes it."),
+        )
         return
     private = [
         settings.MCPHUB_SECRET_KEY_FILE,
@@ -175,29 +185,30 @@ def _files() -> Iterator[Finding]:
         private.append(Path(settings.DATABASES["default"]["NAME"]))
     # Others reach a file only through its directory.
     if home.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        yield Finding("wrong", f"Other users can look into {home}.", f"chmod 700 {home}")
+        yield Finding("wrong", _("Other users can look into %(home)s.") % {"home": home}, f"chmod 700 {home}")
         for path in private:
             if path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
+                yield Finding("wrong", _("Other users can read %(path)s.") % {"path": path}, f"chmod 600 {path}")
     for path in private[:3]:
         if path.parent != home and path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            yield Finding("wrong", f"Other users can read {path}.", f"chmod 600 {path}")
+            yield Finding("wrong", _("Other users can read %(path)s.") % {"path": path}, f"chmod 600 {path}")
     free, least = shutil.disk_usage(home).free, settings.MCPHUB_MIN_FREE_DISK_BYTES or _LEAST_FREE_BYTES
     if free < LOW * least:
-        refused = f"below {least // 2**20} MiB (limit min_free_disk_bytes)"
+        refused = _("below %(least)s MiB (limit min_free_disk_bytes)") % {"least": least // 2**20}
         if connection.vendor != "sqlite" or not settings.MCPHUB_MIN_FREE_DISK_BYTES:
-            refused = "when the disk is full"
+            refused = _("when the disk is full")
         yield Finding(
             "wrong" if free < least else "hint",
-            f"{free // 2**20} MiB are free under {home}. Calls are refused {refused}.",
-            "Free some space.",
+            _("%(free)s MiB are free under %(home)s. Calls are refused %(refused)s.")
+            % {"free": free // 2**20, "home": home, "refused": refused},
+            _("Free some space."),
         )
 
 
 def _network() -> Iterator[Finding]:
     host, port = env.text("MCPHUB_HOST", "127.0.0.1"), env.whole("MCPHUB_PORT", 8000, least=0, most=65535)
     try:
-        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, *_more, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(where)
@@ -205,8 +216,9 @@ def _network() -> Iterator[Finding]:
         if not _hub_answers(host, port):
             yield Finding(
                 "wrong",
-                f"{host}:{port} cannot be listened on: {error.strerror or error}.",
-                "Name another port with MCPHUB_PORT or --port, or end the program that has it.",
+                _("%(host)s:%(port)s cannot be listened on: %(why)s.")
+                % {"host": host, "port": port, "why": error.strerror or error},
+                _("Name another port with MCPHUB_PORT or --port, or end the program that has it."),
             )
 
 
@@ -218,6 +230,13 @@ def _hub_answers(host: str, port: int) -> bool:
             return line.recv(12).endswith(b" 200")
     except OSError:
         return False
+
+
+def name_some(names: Sequence[str], most: int) -> str:
+    """Return the first names, and how many more there are."""
+    said = ", ".join(names[:most])
+    more = len(names) - most
+    return said if more <= 0 else _("%(names)s and %(count)d more") % {"names": said, "count": more}
 
 
 def _first_line(error: Exception) -> str:
@@ -232,22 +251,31 @@ def _database() -> Iterator[Finding]:
         database.raw.execute("SELECT 1")
     except (Error, driver().Error) as error:
         reason = _first_line(error)
-        yield Finding("wrong", f"The database does not answer: {reason}", "Check MCPHUB_DATABASE_URL and that it runs.")
+        yield Finding(
+            "wrong",
+            _("The database does not answer: %(reason)s") % {"reason": reason},
+            _("Check MCPHUB_DATABASE_URL and that it runs."),
+        )
         return
     finally:
         database.close()
     if why := known_data.why_not():
-        yield Finding("wrong", why, known_data.MEND)
+        yield Finding("wrong", why, _(known_data.MEND))
         return
     executor = MigrationExecutor(connection)
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if pending:
-        yield Finding("wrong", f"{len(pending)} migrations are not applied.", "Run mcphub migrate, or start the hub.")
+        yield Finding(
+            "wrong",
+            ngettext("%(count)d migration is not applied.", "%(count)d migrations are not applied.", len(pending))
+            % {"count": len(pending)},
+            _("Run mcphub migrate, or start the hub."),
+        )
     if connection.vendor == "sqlite" and env.whole("MCPHUB_WORKERS", 1, least=1, most=256) > 1:
         yield Finding(
             "hint",
-            "Several workers share one SQLite file and write one after the other.",
-            "Use PostgreSQL by MCPHUB_DATABASE_URL, or one worker.",
+            _("Several workers share one SQLite file and write one after the other."),
+            _("Use PostgreSQL by MCPHUB_DATABASE_URL, or one worker."),
         )
 
 
@@ -260,8 +288,8 @@ def _durability() -> Iterator[Finding]:
     if why:
         yield Finding(
             "wrong",
-            f"An audit row might not survive a crash of the machine: {why}.",
-            "PostgreSQL: set synchronous_commit, fsync and full_page_writes to on. SQLite: a local disk.",
+            _("An audit row might not survive a crash of the machine: %(why)s.") % {"why": why},
+            _("PostgreSQL: set synchronous_commit, fsync and full_page_writes to on. SQLite: a local disk."),
         )
 
 
@@ -281,30 +309,41 @@ def _audit() -> Iterator[Finding]:
             ):
                 yield Finding(
                     "hint",
-                    f"No checkpoint is in {service.checkpoints()}: a database that was rolled back would not show.",
-                    "A running hub writes them. Name a file on another disk with MCPHUB_CHECKPOINT_FILE.",
+                    _("No checkpoint is in %(place)s: a database that was rolled back would not show.")
+                    % {"place": service.checkpoints()},
+                    _("A running hub writes them. Name a file on another disk with MCPHUB_CHECKPOINT_FILE."),
                 )
         except watching.Rewritten as problem:
             yield Finding(
                 "wrong",
-                f"The audit's log is not the one that it was: {problem}",
-                "mcphub audit verify. After a restored backup put the file of checkpoints aside and note why.",
+                _("The audit's log is not the one that it was: %(problem)s") % {"problem": problem},
+                _("mcphub audit verify. After a restored backup put the file of checkpoints aside and note why."),
             )
         except KeyProblem as problem:
-            yield Finding("wrong", f"The audit is not sealed here: {problem}", "Until then nothing proves new rows.")
+            yield Finding(
+                "wrong",
+                _("The audit is not sealed here: %(problem)s") % {"problem": problem},
+                _("Until then nothing proves new rows."),
+            )
         judged = watching.verdict(service.log_of(database))
         if judged is not None and judged.problem:
-            yield Finding("wrong", f"The last verification of the audit: {judged.problem}", "mcphub audit verify")
+            yield Finding(
+                "wrong",
+                _("The last verification of the audit: %(problem)s") % {"problem": judged.problem},
+                "mcphub audit verify",
+            )
         if judged is not None and judged.undelivered:
             yield Finding(
-                "wrong", judged.undelivered, "`mcphub audit checkpoint` tries every place at once and says what fails."
+                "wrong",
+                judged.undelivered,
+                _("`mcphub audit checkpoint` tries every place at once and says what fails."),
             )
         waiting = sealer.unsealed()
         if waiting > _UNSEALED_ROWS:
             yield Finding(
                 "hint",
-                f"About {waiting} rows of the audit are not sealed yet.",
-                "A running hub seals them; without one, mcphub audit checkpoint does.",
+                _("About %(waiting)s rows of the audit are not sealed yet.") % {"waiting": waiting},
+                _("A running hub seals them; without one, mcphub audit checkpoint does."),
             )
     finally:
         database.close()
@@ -334,46 +373,66 @@ def _tools() -> Iterator[Finding]:
         if tool.name not in served:
             try:
                 tool.full_clean()
-                why = "its definition cannot be compiled"
+                why = _("its definition cannot be compiled")
             except ValidationError as error:
                 why = " ".join(error.messages)
             yield Finding(
                 "wrong",
-                f"The tool {tool.name} cannot be served: {why}",
-                f"Correct it, or mcphub tool disable {tool.name}.",
+                _("The tool %(name)s cannot be served: %(why)s") % {"name": tool.name, "why": why},
+                _("Correct it, or mcphub tool disable %(name)s.") % {"name": tool.name},
             )
         else:
             for name, to in kind_of(tool.backend).secrets(tool.configuration):
                 needed[name, _problem(secrets.get(name), to.of(f"{TOOL}:{tool.name}"))].append(tool.name)
-    yield from _secrets_of("tool", needed, secrets)
+    yield from _secrets_of(_("The tool %s"), needed, secrets)
     for secret in secrets.values():
         try:
             secret.value()
         except SecretError as error:
             yield Finding(
-                "wrong", f"The secret {secret.name} cannot be used: {error}", f"mcphub secrets set {secret.name}"
+                "wrong",
+                _("The secret %(name)s cannot be used: %(error)s") % {"name": secret.name, "error": error},
+                f"mcphub secrets set {secret.name}",
             )
     if rows := moving.rows_with_literals():
-        said = f"Readable credentials stand in {len(rows)} rows, such as {', '.join(rows[:_NAMED])}."
-        yield Finding("wrong", said, "Save each row again: that moves them into secrets. Then renew the credentials.")
+        said = _("Readable credentials stand in %(count)s rows, such as %(names)s.") % {
+            "count": len(rows),
+            "names": ", ".join(rows[:_NAMED]),
+        }
+        yield Finding(
+            "wrong", said, _("Save each row again: that moves them into secrets. Then renew the credentials.")
+        )
     if not McpToolDefinition.objects.filter(enabled=True).exists():
-        yield Finding("hint", "No tool is enabled.", "mcphub catalog load starter, or mcphub tool enable NAME.")
+        yield Finding("hint", _("No tool is enabled."), _("mcphub catalog load starter, or mcphub tool enable NAME."))
 
 
 def _secrets_of(
-    kind: str, needed: Mapping[tuple[str, str], list[str]], secrets: Mapping[str, object]
+    one: str, needed: Mapping[tuple[str, str], list[str]], secrets: Mapping[str, object]
 ) -> Iterator[Finding]:
-    """Check secrets for problems, and the names in fields that need them."""
+    """Check secrets for problems, and the names in fields that need them. `one` names a single row."""
     for (name, problem), who in sorted(needed.items()):
-        more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
-        whose = f"The {kind} {who[0]} needs" if len(who) == 1 else f"{', '.join(who[:_NAMED])}{more} need"
+        names = one % who[0] if len(who) == 1 else name_some(who, _NAMED)
         if name not in secrets:
-            yield Finding("wrong", f"{whose} the secret {name}, which does not exist.", f"mcphub secrets set {name}")
+            yield Finding(
+                "wrong",
+                ngettext(
+                    "%(who)s needs the secret %(name)s, which does not exist.",
+                    "%(who)s need the secret %(name)s, which does not exist.",
+                    len(who),
+                )
+                % {"who": names, "name": name},
+                f"mcphub secrets set {name}",
+            )
         elif problem:
             yield Finding(
                 "wrong",
-                f"{whose} the secret {name}, which {problem}.",
-                f"Bind it with mcphub secrets set {name}, or name another secret.",
+                ngettext(
+                    "%(who)s needs the secret %(name)s, which %(problem)s.",
+                    "%(who)s need the secret %(name)s, which %(problem)s.",
+                    len(who),
+                )
+                % {"who": names, "name": name, "problem": problem},
+                _("Bind it with mcphub secrets set %(name)s, or name another secret.") % {"name": name},
             )
 
 
@@ -382,7 +441,12 @@ def _problem(secret: Secret | None, to: Destination) -> str:
     missing = bindings.unbound(secret, to) if secret is not None else None
     if missing is None:
         return ""
-    return "is not approved for it" if missing.field == "users" else str(missing)
+    words = {
+        "origins": _("is not for %(what)s"),
+        "places": _("must not stand in %(what)s"),
+        "users": _("is not approved for it"),
+    }
+    return words[missing.field] % {"what": missing.word}
 
 
 def _upstreams() -> Iterator[Finding]:
@@ -391,31 +455,42 @@ def _upstreams() -> Iterator[Finding]:
     secrets = {secret.name: secret for secret in Secret.objects.all()}
     needed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for row in McpConnection.objects.filter(enabled=True).select_related("profile"):
-        who = f"The connection {row.slug}"
+        who = _("The connection %s") % row.slug
         try:
             spec = row.spec()
             for name, to in row.secrets():
                 needed[name, _problem(secrets.get(name), to)].append(row.slug)
         except ValueError as error:
             yield Finding(
-                "wrong", f"{who} cannot be used: {error}", f"Correct it, or mcphub connection disable {row.slug}."
+                "wrong",
+                _("%(who)s cannot be used: %(error)s") % {"who": who, "error": error},
+                _("Correct it, or mcphub connection disable %(slug)s.") % {"slug": row.slug},
             )
             continue
         if spec.launch is not None:
             yield from _confinement(who, spec.launch)
         if row.has_never_connected or row.error_message:
             yield _unconnected(who, row)
-    yield from _secrets_of("connection", needed, secrets)
+    yield from _secrets_of(_("The connection %s"), needed, secrets)
     state = McpUpstreamTool.State
     for row in McpConnection.objects.filter(enabled=True, tools__state__in=[state.NEW, state.CHANGED]).distinct():
         count = row.tools.filter(state__in=[state.NEW, state.CHANGED]).count()
-        yield Finding("hint", f"Waiting for a decision: {count} of what {row.slug} offers.", "mcphub offer list")
+        yield Finding(
+            "hint",
+            _("Waiting for a decision: %(count)s of what %(slug)s offers.") % {"count": count, "slug": row.slug},
+            "mcphub offer list",
+        )
 
 
 def _unconnected(who: str, row: McpConnection) -> Finding:
-    state = "has never connected" if row.has_never_connected else "has failed"
-    why = f"{state}: {row.error_message}" if row.error_message else f"{state}, and no process says why."
-    return Finding("wrong" if row.error_message else "hint", f"{who} {why}", f"mcphub connection test {row.slug}")
+    if not row.error_message:
+        what = _("%(who)s has never connected, and no process says why.")
+    elif row.has_never_connected:
+        what = _("%(who)s has never connected: %(why)s")
+    else:
+        what = _("%(who)s has failed: %(why)s")
+    values = {"who": who, "why": row.error_message}
+    return Finding("wrong" if row.error_message else "hint", what % values, f"mcphub connection test {row.slug}")
 
 
 def _confinement(who: str, launch: LaunchSpec) -> Iterator[Finding]:
@@ -423,13 +498,15 @@ def _confinement(who: str, launch: LaunchSpec) -> Iterator[Finding]:
     from tools_catalog.upstream.confinement import machine
 
     if not launch.is_unconfined and not machine.this_machine().can_confine:
-        yield Finding("wrong", f"{who} is refused at its start.", machine.CANNOT)
+        yield Finding("wrong", _("%(who)s is refused at its start.") % {"who": who}, _(machine.CANNOT))
         return
     missing = [each for each in machine.held(launch, machine.this_machine()) if not each.is_held]
     if missing:
         words = "; ".join(f"{each.subject}: {each.how}" for each in missing)
         yield Finding(
-            "hint", f"{who} runs a child that is not confined in everything. {words}.", "mcphub profile list --json"
+            "hint",
+            _("%(who)s runs a child that is not confined in everything. %(words)s.") % {"who": who, "words": words},
+            "mcphub profile list --json",
         )
 
 
@@ -439,8 +516,9 @@ def _history() -> Iterator[Finding]:
     if rows := comparing.unrecorded_rows():
         yield Finding(
             "wrong",
-            f"Rows were made past the application, no event tells of them: {comparing.words_of(rows)}.",
-            "Find out who can write into the database. Revoke or delete the rows, and change its passwords.",
+            _("Rows were made past the application, no event tells of them: %(rows)s.")
+            % {"rows": comparing.words_of(rows)},
+            _("Find out who can write into the database. Revoke or delete the rows, and change its passwords."),
         )
 
 
@@ -453,11 +531,13 @@ def _keys() -> Iterator[Finding]:
     live = ApiKey.objects.filter(revoked_at__isnull=True)
     expired = [key.name for key in live.filter(expires_at__lte=now)]
     if expired:
-        yield Finding("hint", f"Expired keys: {', '.join(expired)}.", "Revoke them, or make new ones.")
+        yield Finding(
+            "hint", _("Expired keys: %(names)s.") % {"names": ", ".join(expired)}, _("Revoke them, or make new ones.")
+        )
     if len(expired) == live.count() and not settings.MCPHUB_ALLOW_ANONYMOUS:
-        yield Finding("hint", "No key is usable, so no client can connect.", "mcphub token create NAME")
+        yield Finding("hint", _("No key is usable, so no client can connect."), "mcphub token create NAME")
     if not get_user_model().objects.filter(is_superuser=True, is_active=True).exists():
-        yield Finding("hint", "No active superuser exists.", "mcphub createsuperuser")
+        yield Finding("hint", _("No active superuser exists."), "mcphub createsuperuser")
 
 
 def _processes() -> Iterator[Finding]:
@@ -470,6 +550,7 @@ def _processes() -> Iterator[Finding]:
         if interrupted.is_gone(process, host):
             yield Finding(
                 "wrong",
-                f"The process {process} was killed or crashed; its open calls are not closed.",
-                "Start the hub: it records them as interrupted.",
+                _("The process %(process)s was killed or crashed; its open calls are not closed.")
+                % {"process": process},
+                _("Start the hub: it records them as interrupted."),
             )

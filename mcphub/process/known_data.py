@@ -6,11 +6,12 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
+from django.utils.translation import gettext_noop
 
 from mcphub import moved
 from mcphub.commands.stop import Stop
 
-MEND = "Start the version that wrote it, or name another place with --data-dir or MCPHUB_DATABASE_URL."
+MEND = gettext_noop("Start the version that wrote it, or name another place with --data-dir or MCPHUB_DATABASE_URL.")
 _NAMED = 3
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
+from django.utils.translation import gettext_noop
 
 from invocations.ledger.counting import BUCKETS
 from sessions_app.kit import tracing
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MEND: Final = "Run `pip install 'mcphub[otel]'`, or unset MCPHUB_OTLP_ENDPOINT."
+MEND: Final = gettext_noop("Run `pip install 'mcphub[otel]'`, or unset MCPHUB_OTLP_ENDPOINT.")
 MISSING: Final = f"MCPHUB_OTLP_ENDPOINT is set, and OpenTelemetry's SDK is not installed. {MEND}"
 QUEUE: Final = 4096
 """Spans that wait to be sent; beyond it they are lost."""

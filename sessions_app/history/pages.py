@@ -226,4 +226,4 @@ def _whole(value: Json) -> str:
 
 
 def _cell(text: str) -> str:
-    return visible(text, one_line=True) or "–"
+    return "–" if text in ("", "[]", "{}") else visible(text, one_line=True)

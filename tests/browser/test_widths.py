@@ -13,6 +13,9 @@ import pytest
 from tests.browser.conftest import watched
 from tests.browser.operating import lists_on_the_map
 
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+
 LONG_NAME = "synchronise_the_customer-records.between_warehouse_and_crm-systems"[:64]
 SEED = f"""
 from datetime import timedelta
@@ -139,3 +142,17 @@ def test_what_is_wanted_on_a_phone_fits_there(reader: Any) -> None:
         if rows.count():
             wide += [each for each in too_wide(reader, rows.first.get_attribute("href")) if ": page " in each]
     assert [*wide, *cut] == []
+
+
+UNREACHED = """() => [...document.querySelectorAll(".hub-scroll")]
+    .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth && each.tabIndex < 0)
+    .filter((each) => !each.querySelector("a[href], button, input, select, summary, [tabindex='0']"))
+    .map((each) => each.textContent.trim().slice(0, 80))"""
+
+
+def test_what_scrolls_sideways_on_a_phone_is_reached_by_the_keyboard(reader: Any) -> None:
+    reader.set_viewport_size({"width": 390, "height": 844})
+    reader.goto("/admin/invocations/mcptoolinvocation/")
+    chart = reader.locator(".hub-scroll[tabindex='0']").first
+    expect(chart).to_be_visible()
+    assert reader.evaluate(UNREACHED) == []

@@ -119,7 +119,7 @@ class ChatConfig(FeatureConfig):
         ),
         ConsoleSettings("chat", "chat_chatprovider", _("Services whose models may be asked.")),
         PaletteAction(_("Chat usage"), "bar_chart", "admin:chat_usage", ("chat.view_query",), _("tokens")),
-        DoctorCheck("prices", "mcphub.features.chat.doctor:check_prices"),
+        DoctorCheck(_("prices"), "mcphub.features.chat.doctor:check_prices"),
         RolePermissions(
             (
                 "chat.view_chatprovider",

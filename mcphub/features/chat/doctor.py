@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from mcphub.features.chat.models import ChatModel
 from mcphub.features.chat.providers.snapshot import load_prices
 from mcphub.features.quotas.models import McpQuota
-from mcphub.process.doctor import Finding
+from mcphub.process.doctor import Finding, name_some
 
 MOST_NAMED = 3
 """Of those that the finding is about; the others are counted."""
@@ -27,9 +28,9 @@ def check_prices() -> Iterator[Finding]:
         if ("" in providers or row.provider.slug in providers) and prices.of(row.provider.slug, row.name, now) is None
     ]
     if without:
-        more = f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
         yield Finding(
             "hint",
-            f"Quotas of money count nothing of models without a price: {', '.join(without[:MOST_NAMED])}{more}.",
-            "Load a price with mcphub catalog load FILE, or add it in the console under Prices; 0 costs nothing.",
+            _("Quotas of money count nothing of models without a price: %(names)s.")
+            % {"names": name_some(without, MOST_NAMED)},
+            _("Load a price with mcphub catalog load FILE, or add it in the console under Prices; 0 costs nothing."),
         )

@@ -11,7 +11,7 @@ class ComplianceConfig(FeatureConfig):
     label = "compliance"
     verbose_name = _("Compliance")
     parts = (
-        DoctorCheck("compliance", "mcphub.features.compliance.doctor:check"),
+        DoctorCheck(_("compliance"), "mcphub.features.compliance.doctor:check"),
         PageRoutes("mcphub.features.compliance.pages", below="admin/"),
         ConsolePage(
             "evidence",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from invocations.chain.models import AuditPolicy
 from mcphub.features.compliance.frames import FRAMES
@@ -20,6 +21,8 @@ def check() -> Iterator[Finding]:
         if policy.rows_days < frame.least_days:
             yield Finding(
                 "wrong",
-                f"The audit is kept for {policy.rows_days} days, too short for {frame.title}: {frame.because}.",
-                f'Run `mcphub audit policy --rows-days {frame.least_days} --reason "{name}"`, or keep rows for ever.',
+                _("The audit is kept for %(rows_days)s days, too short for %(title)s: %(because)s.")
+                % {"rows_days": policy.rows_days, "title": frame.title, "because": frame.because},
+                _('Run `mcphub audit policy --rows-days %(least_days)s --reason "%(name)s"`, or keep rows for ever.')
+                % {"least_days": frame.least_days, "name": name},
             )

@@ -106,6 +106,7 @@ def _serve(folder: Path, port: int) -> int:
                 signal.signal(number, lambda *_: hub.terminate())
             ready = _relayed(hub.stdout)
             if ready:
+                print("Filling the demo ...", file=sys.stderr, flush=True)
                 _fill(hub, folder, port, server)
                 print(ready, end="", flush=True)
                 sys.stdout.writelines(hub.stdout)

@@ -83,12 +83,20 @@ def states() -> dict[str, dict[str, Json]]:
 
 def check() -> Iterator[Finding]:
     """Tell `mcphub doctor` of writes that are stopped."""
+    from django.utils.translation import gettext as _
+
     from mcphub.features.writes.models import WriteStop
     from mcphub.process.doctor import Finding
 
     for row in WriteStop.objects.in_force():
         yield Finding(
             "hint",
-            f"{row.where} Since {row.stopped_at:%Y-%m-%d %H:%M} UTC, by {row.stopped_by}: {row.reason}",
-            "`mcphub writes allow` ends it.",
+            _("%(where)s Since %(stopped_at)s UTC, by %(stopped_by)s: %(reason)s")
+            % {
+                "where": row.where,
+                "stopped_at": f"{row.stopped_at:%Y-%m-%d %H:%M}",
+                "stopped_by": row.stopped_by,
+                "reason": row.reason,
+            },
+            _("`mcphub writes allow` ends it."),
         )

@@ -32,14 +32,27 @@ function mend() {
     });
   }
   for (const region of document.querySelectorAll('.cm-scroller[tabindex="-1"]')) region.tabIndex = 0;
+  // What scrolls sideways and holds nothing to stop at could not be scrolled by the keyboard.
+  for (const region of document.querySelectorAll(".hub-scroll:not([tabindex])")) {
+    if (region.scrollWidth <= region.clientWidth) continue;
+    if (region.querySelector("a[href], button, input, select, textarea, summary, [tabindex='0']")) continue;
+    region.tabIndex = 0;
+    const name = region.closest("section[aria-labelledby]")?.getAttribute("aria-labelledby");
+    if (!name) continue;
+    region.setAttribute("role", "region");
+    region.setAttribute("aria-labelledby", name);
+  }
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   mend();
   let waits = false;
-  new MutationObserver(() => {
+  const mendSoon = () => {
     if (waits) return;
     waits = true;
     requestAnimationFrame(() => { waits = false; mend(); });
-  }).observe(document.body, { childList: true, subtree: true });
+  };
+  new MutationObserver(mendSoon).observe(document.body, { childList: true, subtree: true });
+  addEventListener("resize", mendSoon);
+  document.addEventListener("toggle", mendSoon, true);
 });

@@ -38,6 +38,17 @@ def waiting(db) -> McpApproval:
     )
 
 
+def test_the_page_of_a_call_shows_its_effects_in_the_readers_language_and_no_sentence_cut(log_in, waiting):
+    McpApproval.objects.filter(pk=waiting.pk).update(effects="destroys, reaches outside")
+    page = reverse("admin:invocations_mcpapproval_change", args=[quote(waiting.pk)])
+    for where in (page, reverse(LIST)):
+        html = log_in("Operator").get(where, headers={"accept-language": "ru"}).content.decode()
+        assert "уничтожает данные, обращается наружу" in html
+        assert "destroys" not in html
+    html = log_in("Operator").get(page).content.decode()
+    assert "No call of this tool by this caller has been approved yet." in html
+
+
 def decide(client, action, *rows, **more):
     return client.post(reverse(LIST), {"action": action, "_selected_action": [row.pk for row in rows], **more})
 

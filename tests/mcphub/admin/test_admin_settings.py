@@ -19,6 +19,7 @@ from mcphub.console.configuration import masking, reading
 from mcphub.console.configuration.bounds import BOUNDS
 from mcphub.console.configuration.variables import SECTIONS, VARIABLES
 from sessions_app.models import ServerProcess
+from tests import factories as make
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "operate" / "deployment.md"
 TEXT = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=6, max_size=20).map(
@@ -76,6 +77,18 @@ def test_an_operator_sees_the_findings_of_the_doctor_with_their_mends(log_in, se
     assert page.context["wrong"] >= 1
     assert "MCPHUB_DEBUG is on" in page.content.decode()
     assert page.context["found"][0][1].level == "wrong"
+
+
+@pytest.mark.django_db
+def test_the_findings_of_the_doctor_and_their_subjects_are_in_the_readers_language(log_in, settings) -> None:
+    settings.DEBUG = settings.MCPHUB_ALLOW_ANONYMOUS = True
+    settings.MCPHUB_PUBLIC_URL = "ftp://hub.example"
+    connection = make.McpConnectionFactory()
+    page = log_in("Operator").get(reverse("hub-diagnostics"), headers={"accept-language": "ru"})
+    sentences = [text for subject, finding in page.context["found"] for text in (subject, finding.what)]
+    sentences += page.context["in_order"]
+    assert any(connection.slug in text for text in sentences)
+    assert [text for text in sentences if not re.search("[а-я]", text)] == []
 
 
 @pytest.mark.django_db

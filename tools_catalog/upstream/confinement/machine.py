@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.utils.translation import gettext_noop
+
 from tools_catalog.upstream.confinement import landlock, launcher, seccomp
 from tools_catalog.upstream.spec import LaunchSpec
 
@@ -42,7 +44,7 @@ class Held:
     how: str
 
 
-CANNOT = (
+CANNOT = gettext_noop(
     "This machine cannot confine a child process: its kernel has no Landlock (Linux 5.13 or newer, with landlock among "
     "the security modules). Run the hub on one that has, or let a superuser mark the launch profile as unconfined."
 )
