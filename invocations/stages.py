@@ -7,7 +7,7 @@ concerns has an empty one and pays for none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -169,7 +169,11 @@ class CallShaper:
 class ResultShaper(Protocol):
     """Changes what clients get of results that were checked. The last before the record, which holds what they got."""
 
-    def concerns(self, tool: Tool) -> bool: ...
+    def concerns(self, tool: Tool, configuration: Configuration) -> bool: ...
+
+    def bounded_keys(self, configuration: Configuration) -> Collection[int]:
+        """Return the numbers of the keys with which results of any tool may be cut."""
+        ...
 
     async def shaped(self, call: Call, wire: dict[str, Json], text: str) -> tuple[dict[str, Json], str]:
         """Return the result as it goes on, and its canonical JSON, which `text` is of `wire`. Raises nothing."""
@@ -251,6 +255,10 @@ class Stages:
                 self._chains[tool] = chain
         return chain
 
+    def bounded_keys(self, configuration: Configuration) -> Collection[int]:
+        """Return the numbers of the keys with which results of any tool may be cut."""
+        return {key for shaper in self._shapers for key in shaper.bounded_keys(configuration)}
+
     def one(self, kind: type[StageT]) -> StageT:
         """Return the stage of a class, which is declared."""
         return next(stage for stage in self._stages if isinstance(stage, kind))
@@ -293,5 +301,5 @@ class Stages:
                 chosen = (*chosen, stage)
         results = tuple(stage for stage in self._result_stages if stage.concerns(tool, configuration))
         parts = tuple(part for part in self._parts if part.concerns(tool, configuration, chosen))
-        shapers = tuple(shaper for shaper in self._shapers if shaper.concerns(tool))
+        shapers = tuple(shaper for shaper in self._shapers if shaper.concerns(tool, configuration))
         return Chain(chosen, results, parts, shapers) if chosen or results or parts or shapers else EMPTY

@@ -108,7 +108,11 @@ async def logging_set_level(exchange: McpExchange, params: dict[str, Json]) -> R
 async def tools_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
     selection = exchange.catalog()
     shows_views = mcp_apps.declared(exchange.source.client_capabilities)
-    return listed(exchange, selection.listing(exchange.source.caller, shows_views=shows_views), params)
+    listing = selection.listing(exchange.source.caller, shows_views=shows_views)
+    bounded = exchange.hub.calls.stages.bounded_keys(exchange.configuration)
+    if exchange.source.caller.key_id in bounded:
+        listing = listing.without_output_schemas
+    return listed(exchange, listing, params, varies=bool(bounded))
 
 
 async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:

@@ -34,12 +34,12 @@ def list_tail(revision: revisions.Revision, is_public: bool) -> bytes:
     return b"," + json.dumps(hints(is_public=is_public))[1:-1] if revision.cache_hints else b""
 
 
-def listed(exchange: McpExchange, listing: Listing, params: dict[str, Json]) -> bytes:
-    """Answer one of the four list methods."""
+def listed(exchange: McpExchange, listing: Listing, params: dict[str, Json], *, varies: bool = False) -> bytes:
+    """Answer one of the four list methods. `varies`: other callers may get another listing."""
     exchange.source.caller.need("tools:list")
     if exchange.configuration.catalog.upstreams.sights:
         exchange.hub.upstreams.list_for(exchange.source.caller.principal)
-    tail = list_tail(exchange.revision, listing.is_public)
+    tail = list_tail(exchange.revision, listing.is_public and not varies)
     return listing.page(exchange.source.caller, exchange.revision.version, tail, params.get("cursor"))
 
 

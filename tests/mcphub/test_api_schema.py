@@ -127,6 +127,8 @@ def test_every_address_is_described(schema):
         ("/api/access-reviews/{id}/decide/", "post"),
         ("/api/reviewed-grants/", "get"),
         ("/api/reviewed-grants/{id}/", "get"),
+        ("/api/embedding-models/", "get"),
+        ("/api/embedding-models/{id}/", "get"),
         ("/api/alerts/", "get"),
         ("/api/alerts/", "post"),
         ("/api/alerts/{id}/preview/", "get"),

@@ -21,6 +21,8 @@ class ToolAdditions:
     """Declares additions: `module:function` that reads them from the database, by the keys of their tools."""
 
     read: str
+    follow_toolsets: str = ""
+    """`module:function` that returns whether they depend on the tools of a toolset now. Empty: they never do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,11 @@ def read_additions() -> Mapping[int, Additions]:
         for tool, addition in loaded(part.read)().items():
             found[tool] = (*found.get(tool, ()), addition)
     return found
+
+
+def additions_follow_toolsets() -> bool:
+    """Return whether a change of toolsets may change the additions of tools."""
+    return any(loaded(part.follow_toolsets)() for part in declared(ToolAdditions) if part.follow_toolsets)
 
 
 def read_checks() -> dict[str, Checks]:

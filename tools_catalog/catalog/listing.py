@@ -127,6 +127,18 @@ class Listing:
         return estimated_tokens(sum(map(len, texts)))
 
     @cached_property
+    def without_output_schemas(self) -> Listing:
+        """The list for callers whose results may be cut: clients reject a result without `structuredContent` where
+        `outputSchema` is declared (MCP, Tools).
+        """
+
+        def shaped(revision: revisions.Revision, definition: Mapping[str, Json]) -> dict[str, Json]:
+            kept = {name: value for name, value in definition.items() if name != "outputSchema"}
+            return self._shaped(revision, kept)
+
+        return Listing(self._member, self._entries, shaped, self._scope, varies=True)
+
+    @cached_property
     def _governed(self) -> dict[str, Tool]:
         """Those that checks may hide, which are known once the list is made."""
         return {

@@ -23,7 +23,14 @@ from sessions_app.workspaces.belonging import Workspace, owner_of
 from sessions_app.workspaces.models import read_workspaces
 from tools_catalog import usage
 from tools_catalog.call import base
-from tools_catalog.catalog.additions import Additions, Checks, checks_of, read_additions, read_checks
+from tools_catalog.catalog.additions import (
+    Additions,
+    Checks,
+    additions_follow_toolsets,
+    checks_of,
+    read_additions,
+    read_checks,
+)
 from tools_catalog.catalog.listing import Audience
 from tools_catalog.catalog.selection import Alias, Selection, Tool
 from tools_catalog.catalog.toolsets import ReadChoice, Toolset, ToolsetNotFound, WorkspaceNotFound, matches
@@ -181,7 +188,7 @@ class Catalog(Selection):
 
     def with_toolsets(self) -> Catalog:
         """Return the same tools with the current toolsets: creating one need not wait for all tools."""
-        if any(each.names_toolsets for each in self.checks.values()):
+        if additions_follow_toolsets() or any(each.names_toolsets for each in self.checks.values()):
             return self.load(self)
         now = copy(self)
         toolsets = _toolsets(self.tools.values(), _aliases(), self.toolsets)

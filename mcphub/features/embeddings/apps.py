@@ -1,6 +1,15 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubService, PeriodicSweep, RolePermissions
+from mcphub.parts import (
+    ConsolePage,
+    DoctorCheck,
+    HubCommand,
+    HubService,
+    PeriodicSweep,
+    RestExamples,
+    RestResource,
+    RolePermissions,
+)
 from sessions_app.kit.features import FeatureConfig
 from tools_catalog.catalog.closeness import SearchCloseness
 
@@ -14,6 +23,18 @@ class EmbeddingsConfig(FeatureConfig):
         SearchCloseness("mcphub.features.embeddings.service:closest"),
         HubService("embeddings", "mcphub.features.embeddings.service:EmbeddingService"),
         PeriodicSweep("mcphub.features.embeddings.cache:purge"),
+        HubCommand(
+            "embedding",
+            "show how far embedding models are, test one, or ask for the vectors of all tools",
+            "mcphub.features.embeddings.command",
+        ),
+        RestResource(
+            "embedding-models",
+            "mcphub.features.embeddings.rest:EmbeddingModelViewSet",
+            _("Models that searches find tools with by meaning, and their state."),
+        ),
+        RestExamples("mcphub.features.embeddings.examples"),
+        DoctorCheck("embeddings", "mcphub.features.embeddings.state:check"),
         ConsolePage(
             "catalogue",
             _("Embeddings"),

@@ -26,8 +26,10 @@ _SLICE = 500
 def enabled_model() -> EmbeddingModel | None:
     rows = EmbeddingSource.objects.filter(enabled=True, provider__enabled=True).select_related("provider")
     row = rows.first()
-    if row is None:
-        return None
+    return None if row is None else model_of(row)
+
+
+def model_of(row: EmbeddingSource) -> EmbeddingModel:
     return EmbeddingModel(
         pk=row.pk,
         provider=provider_of(row.provider),
@@ -50,6 +52,16 @@ def load(digests: Collection[str]) -> dict[str, Vector]:
                 logger.warning("A cached vector cannot be read, and is asked for again: %s", error)
         rows.filter(used_at__lt=yesterday).update(used_at=timezone.now())
     return found
+
+
+def missing(digests: Collection[str]) -> list[str]:
+    """Return those of some digests that have no vector."""
+    known: set[str] = set()
+    wanted = list(digests)
+    for at in range(0, len(wanted), _SLICE):
+        rows = CachedVector.objects.filter(digest__in=wanted[at : at + _SLICE])
+        known.update(rows.values_list("digest", flat=True))
+    return [digest for digest in wanted if digest not in known]
 
 
 def save(vectors: Mapping[str, Vector]) -> None:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 
 from mcphub.features.embeddings import cache
 from mcphub.features.embeddings.endpoint import EmbeddingFailed, EmbeddingModel, embed
+from mcphub.features.embeddings.sent import digest_of, sent_tools, text_of
 from mcphub.features.embeddings.vectors import Vector
 from mcphub.features.embeddings.vectors import closest as closest_vectors
 from mcphub.process.runtime import Hub
@@ -35,7 +35,6 @@ _PAUSE_SECONDS = 60.0
 """After tools could not be embedded."""
 _FAILURES = 3
 """Searches in a row without an answer; then they go by words for a while."""
-_LONGEST_DESCRIPTION = 2000
 _LONGEST_QUESTION = 2000
 MOST_QUESTIONS = 1000
 """In memory."""
@@ -94,30 +93,20 @@ class EmbeddingService(BackgroundService):
         if model is None:
             return
         await self._write(model)
-        texts = {self._digest(tool, model): _text(tool) for tool in self._sent_tools()}
+        tools = sent_tools(self.hub.configuration.catalog)
+        texts = {self._digest(tool, model): text_of(tool) for tool in tools}
         missing = texts.keys() - self._vectors.keys()
         found = await database_sync_to_async(cache.load)(missing) if missing else {}
         self._vectors = {digest: vector for digest, vector in (self._vectors | found).items() if digest in texts}
         left = sorted(missing - found.keys())
         if not left or time.monotonic() < self._rests_until:
             return
-        for at in range(0, len(left), _BATCH):
-            batch = left[at : at + _BATCH]
-            try:
-                vectors, tokens = await embed(model, [texts[digest] for digest in batch], _BATCH_SECONDS)
-            except EmbeddingFailed as error:
-                logger.warning("%s embeds no tools: %s", model.provider.slug, error)
-                self._rests_until = time.monotonic() + _PAUSE_SECONDS
-                await database_sync_to_async(cache.note)(model, 0, str(error))
-                return
-            fresh = dict(zip(batch, vectors, strict=True))
-            await database_sync_to_async(cache.save)(fresh)
-            await database_sync_to_async(cache.note)(model, tokens, "")
-            self._vectors |= fresh
-            if (
-                await database_sync_to_async(cache.enabled_model)() != model
-            ):  # it was switched off, or changed, meanwhile
-                return
+        try:
+            async for fresh in embedded(model, {digest: texts[digest] for digest in left}):
+                self._vectors |= fresh
+        except EmbeddingFailed as error:
+            logger.warning("%s embeds no tools: %s", model.provider.slug, error)
+            self._rests_until = time.monotonic() + _PAUSE_SECONDS
 
     async def _write(self, model: EmbeddingModel) -> None:
         """Write what searches left behind."""
@@ -128,17 +117,10 @@ class EmbeddingService(BackgroundService):
         if tokens or failure:
             await database_sync_to_async(cache.note)(model, tokens, failure)
 
-    def _sent_tools(self) -> list[Tool]:
-        found: dict[str, Tool] = {}
-        for toolset in self.hub.configuration.catalog.toolsets.values():
-            if toolset.searching and toolset.workspace is None:
-                found |= toolset.tools
-        return [tool for tool in found.values() if tool.enabled and tool.is_for_models and tool.workspace is None]
-
     def _digest(self, tool: Tool, model: EmbeddingModel) -> str:
         found = self._digests.get(tool)
         if found is None:
-            found = self._digests[tool] = _digest_of(model, _text(tool))
+            found = self._digests[tool] = digest_of(model, text_of(tool))
         return found
 
     # Searches ------------------------------------------------------------------------------------
@@ -156,7 +138,7 @@ class EmbeddingService(BackgroundService):
         return closest_vectors(vector, known)
 
     async def _question(self, model: EmbeddingModel, query: str) -> Vector | None:
-        digest = _digest_of(model, f"?{' '.join(query.split())}")
+        digest = digest_of(model, f"?{' '.join(query.split())}")
         found = self._questions.get(digest)
         if found is not None or self._breaker.wait_seconds() > 0:
             return found
@@ -182,19 +164,28 @@ class EmbeddingService(BackgroundService):
         return found
 
 
+async def embedded(model: EmbeddingModel, texts: Mapping[str, str]) -> AsyncIterator[dict[str, Vector]]:
+    """Yield the vectors of tools by digest, in batches that are kept. Ends early once the model is off, or another.
+
+    Raises EmbeddingFailed, which is noted.
+    """
+    digests = sorted(texts)
+    for at in range(0, len(digests), _BATCH):
+        batch = digests[at : at + _BATCH]
+        try:
+            vectors, tokens = await embed(model, [texts[digest] for digest in batch], _BATCH_SECONDS)
+        except EmbeddingFailed as error:
+            await database_sync_to_async(cache.note)(model, 0, str(error))
+            raise
+        fresh = dict(zip(batch, vectors, strict=True))
+        await database_sync_to_async(cache.save)(fresh)
+        await database_sync_to_async(cache.note)(model, tokens, "")
+        yield fresh
+        if await database_sync_to_async(cache.enabled_model)() != model:
+            return
+
+
 async def closest(query: str, toolset: Toolset, offered: Mapping[str, Tool]) -> Sequence[str]:
     """Return the opinion of this process's vectors."""
     service = EmbeddingService.running
     return () if service is None else await service.closest(query, toolset, offered)
-
-
-def _text(tool: Tool) -> str:
-    definition = tool.definition
-    properties = definition["inputSchema"].get("properties")
-    arguments = ", ".join(properties) if isinstance(properties, dict) else ""
-    words = [tool.name, definition.get("title", ""), str(definition.get("description", ""))[:_LONGEST_DESCRIPTION]]
-    return "\n".join(filter(None, [*words, arguments]))
-
-
-def _digest_of(model: EmbeddingModel, text: str) -> str:
-    return hashlib.sha256(f"{model.key}\n\n{text}".encode("utf-8", "surrogatepass")).hexdigest()

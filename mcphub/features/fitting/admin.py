@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -14,18 +16,36 @@ from mcphub.features.fitting.trial import trial_of
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.shown import mono
 
+_SUBJECTS = {"tool": _("tool"), "toolset": _("toolset"), "key": _("API key")}
+"""Columns, with how the list names them."""
+
+
+def _subject(row: ResultSize) -> str:
+    """Return the column that has the row's tool, toolset or key."""
+    return next(name for name in _SUBJECTS if getattr(row, f"{name}_id") is not None)
+
 
 @admin.register(ResultSize)
 class ResultSizeAdmin(RecordedAdmin):
-    list_display = ["tool", "shown_fields", "fields_argument", "most_characters"]
-    list_select_related = ["tool"]
-    search_fields = ["tool__name"]
-    autocomplete_fields = ["tool"]
+    list_display = ["__str__", "shown_subject", "shown_fields", "fields_argument", "most_characters"]
+    list_select_related = ["tool", "toolset", "key"]
+    search_fields = ["tool__name", "toolset__slug", "key__name"]
+    autocomplete_fields = ["tool", "toolset", "key"]
     readonly_fields = ["preview"]
-    fieldsets = [(None, {"fields": ["tool", "fields", "fields_argument", "most_characters", "preview"]})]
+
+    def get_fields(self, request: HttpRequest, obj: ResultSize | None = None) -> Any:
+        if obj is None:
+            return [*_SUBJECTS, "fields", "fields_argument", "most_characters", "preview"]
+        if obj.tool_id is None:
+            return [_subject(obj), "most_characters"]
+        return ["tool", "fields", "fields_argument", "most_characters", "preview"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ResultSize | None = None) -> list[str]:
-        return [*self.readonly_fields, *(["tool"] if obj is not None else [])]
+        return [*self.readonly_fields, *([] if obj is None else [_subject(obj)])]
+
+    @admin.display(description=_("applies to"))
+    def shown_subject(self, row: ResultSize) -> str:
+        return str(_SUBJECTS[_subject(row)])
 
     @admin.display(description=_("fields"))
     def shown_fields(self, row: ResultSize) -> SafeString:

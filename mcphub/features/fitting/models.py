@@ -1,4 +1,4 @@
-"""How much of a tool's results clients get, and the whole results that they may still read."""
+"""How much of results clients get, and the whole results that they may still read."""
 
 from __future__ import annotations
 
@@ -15,13 +15,44 @@ LEAST_CHARACTERS = 500
 LONGEST_FIELDS = 2000
 
 
+def _only_one(*names: str) -> models.Q:
+    """Return the condition that exactly one of these columns has a value."""
+    found = models.Q()
+    for chosen in names:
+        found |= models.Q(**{f"{name}__isnull": name != chosen for name in names})
+    return found
+
+
 class ResultSize(RecordedModel):
-    """The bounds of one tool's results for clients. A tool without a row sends them whole."""
+    """The bounds of the results of one tool, of a toolset's tools, or of one key's calls. Others are sent whole."""
 
     RECORDED_AS = "result_size"
 
     tool = models.OneToOneField(
-        "tools_catalog.McpToolDefinition", models.CASCADE, related_name="result_size", verbose_name=_("tool")
+        "tools_catalog.McpToolDefinition",
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="result_size",
+        verbose_name=_("tool"),
+    )
+    toolset = models.OneToOneField(
+        "tools_catalog.McpToolset",
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="result_size",
+        verbose_name=_("toolset"),
+        help_text=_("Its largest result applies to each of its tools, at every address."),
+    )
+    key = models.OneToOneField(
+        "sessions_app.ApiKey",
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="result_size",
+        verbose_name=_("API key"),
+        help_text=_("Its largest result applies to each call with this key. Of several bounds the smallest applies."),
     )
     fields = models.TextField(
         _("fields"),
@@ -55,16 +86,21 @@ class ResultSize(RecordedModel):
     class Meta:
         verbose_name = _("result size")
         verbose_name_plural = _("result sizes")
-        ordering = ["tool__name"]
+        ordering = ["tool__name", "toolset__slug", "key__name"]
         constraints = [
+            models.CheckConstraint(
+                condition=_only_one("tool", "toolset", "key"),
+                name="result_size_of_one",
+                violation_error_message=_("Choose one tool, one toolset or one API key."),
+            ),
             models.CheckConstraint(
                 condition=models.Q(most_characters__isnull=True) | models.Q(most_characters__gte=LEAST_CHARACTERS),
                 name="result_size_has_room",
-            )
+            ),
         ]
 
     def __str__(self) -> str:
-        return str(self.tool)
+        return str(self.tool or self.toolset or self.key)
 
     def clean(self) -> None:
         try:
@@ -73,14 +109,25 @@ class ResultSize(RecordedModel):
             raise ValidationError({"fields": str(error)}) from error
         if self.fields_argument:
             self._check_argument()
-        if not (self.fields or self.fields_argument or self.most_characters):
+        if self.tool_id is None:
+            self._check_bound()
+        elif not (self.fields or self.fields_argument or self.most_characters):
             raise ValidationError(_("Enter fields, an argument or a largest result. Delete the entry to send all."))
+
+    def _check_bound(self) -> None:
+        """Raise ValidationError where a toolset or key has other settings than a bound."""
+        only_of_tools = _("Leave blank: only a tool can have this.")
+        problems = {name: only_of_tools for name in ("fields", "fields_argument") if getattr(self, name)}
+        if not self.most_characters:
+            problems["most_characters"] = _("Enter the largest result. Delete the entry to have no bound.")
+        if problems:
+            raise ValidationError(problems)
 
     def _check_argument(self) -> None:
         name = self.fields_argument
         if not name.isidentifier() or not name.isascii():
             raise ValidationError({"fields_argument": _("Use letters, digits and _, such as result_fields.")})
-        schema = self.tool.input_schema if self.tool_id is not None else {}
+        schema = self.tool.input_schema if self.tool is not None else {}
         if name in (schema or {}).get("properties", {}):
             message = _("The tool has an argument %(name)s of its own. Choose another name.") % {"name": name}
             raise ValidationError({"fields_argument": message})

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from tools_catalog.call.base import Backend, ToolResult
 from tools_catalog.call.context import ToolContext
 from tools_catalog.catalog.additions import Addition
+
+if TYPE_CHECKING:
+    from tools_catalog.catalog.snapshot import Catalog
+
+KEYS = "result_sizes_of_keys"
+"""Bounds by the number of the key, in the additions of a configuration."""
+READER = "mcphub.features.fitting.tools:read_result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +27,16 @@ class Size(Addition):
     fields: str = ""
     argument: str = ""
     most_characters: int | None = None
+    """The smallest bound of the tool and its toolsets."""
+    reads_parts: bool = False
+    """The tool reads kept results, in parts that keep to the bound: a part is never cut into a further handle."""
 
     @property
     def key(self) -> str:
         return f"fitting {json.canonical([self.fields, self.argument, self.most_characters])}"
+
+    def within(self, bound: int | None) -> Size:
+        return replace(self, most_characters=smallest(self.most_characters, bound))
 
     def definition(self, definition: dict[str, Any]) -> dict[str, Any]:
         """Return the definition with the argument for fields, and without a schema that a preview may break.
@@ -75,9 +88,47 @@ class _WithoutArgument:
         await self._backend.aclose()
 
 
+def smallest(*bounds: int | None) -> int | None:
+    """Return the smallest of some bounds; None where there is none."""
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
 def read() -> dict[int, Size]:
-    """Read the sizes by the keys of their tools."""
+    """Read the sizes by the keys of their tools. Of a tool with a bound and toolsets with one the smallest applies."""
+    from mcphub.features.fitting.models import ResultSize
+    from tools_catalog.models import McpToolDefinition
+
+    rows = list(ResultSize.objects.select_related("toolset"))
+    found = {
+        row.tool_id: Size(row.fields, row.fields_argument, row.most_characters)
+        for row in rows
+        if row.tool_id is not None
+    }
+    for row in rows:
+        if row.toolset is not None and row.toolset.enabled:
+            names = McpToolDefinition.objects.filter(name__in=row.toolset.names())
+            for tool in names.values_list("pk", flat=True):
+                found[tool] = found.get(tool, _UNBOUND).within(row.most_characters)
+    if rows:
+        functions = McpToolDefinition.objects.filter(backend="python").values_list("pk", "configuration")
+        for tool in (tool for tool, configuration in functions if configuration.get("function") == READER):
+            found[tool] = replace(found.get(tool, _UNBOUND), reads_parts=True)
+    return found
+
+
+def follow_toolsets() -> bool:
+    """Return whether a change of toolsets may change the sizes of tools."""
     from mcphub.features.fitting.models import ResultSize
 
-    rows = ResultSize.objects.values_list("tool_id", "fields", "fields_argument", "most_characters")
-    return {tool: Size(fields, argument, most) for tool, fields, argument, most in rows}
+    return ResultSize.objects.filter(toolset__isnull=False).exists()
+
+
+def read_keys(catalog: Catalog) -> dict[int, int]:
+    """Read the bounds of keys, by the key's number. They change with the tools, whose lists they change."""
+    from mcphub.features.fitting.models import ResultSize
+
+    rows = ResultSize.objects.filter(key__isnull=False, most_characters__isnull=False)
+    return {key: most for key, most in rows.values_list("key_id", "most_characters") if key and most}
+
+
+_UNBOUND = Size()

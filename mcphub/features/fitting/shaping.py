@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from channels.db import database_sync_to_async
 
 from mcphub.features.fitting import handles
 from mcphub.features.fitting.fitting import META, Fitted, fitted, note
-from mcphub.features.fitting.settings import Size
+from mcphub.features.fitting.settings import KEYS, Size, smallest
 from sessions_app.protocol import json
 
 if TYPE_CHECKING:
     from invocations.call.call import Call
     from invocations.calling import Calls
+    from invocations.configuration import Configuration
+    from sessions_app.caller import Caller
     from sessions_app.protocol.json import Json
     from tools_catalog.catalog.snapshot import Tool
 
 logger = logging.getLogger(__name__)
 
 _NOT_RECORDED = "[Not on record: fields were selected from a result in which redaction rules hide values.]"
+_NO_KEYS: Mapping[int, int] = {}
 _AT_ONCE = 64 * 1024
 """Characters of a result that is made to fit on the event loop."""
 
@@ -32,27 +36,41 @@ class Shaper:
 
     calls: ClassVar[Calls]
     """Of this process, for the tool that reads kept results: a function of the catalogue has no way to it."""
+    only: ClassVar[Shaper]
 
     def __init__(self, calls: Calls) -> None:
-        Shaper.calls = calls
+        Shaper.calls, Shaper.only = calls, self
 
-    def concerns(self, tool: Tool) -> bool:
-        return _size_of(tool) is not None
+    def concerns(self, tool: Tool, configuration: Configuration) -> bool:
+        size = _size_of(tool)
+        if size is not None:
+            return not size.reads_parts
+        # The tools that search and describe others are not the catalogue's, and bound their results themselves.
+        return bool(self.bounded_keys(configuration)) and tool.name in configuration.catalog.tools
+
+    def bounded_keys(self, configuration: Configuration) -> Mapping[int, int]:
+        found: Mapping[int, int] = configuration.additions.get(KEYS, _NO_KEYS)
+        return found
+
+    def bound(self, tool: Tool, caller: Caller, configuration: Configuration) -> int | None:
+        """Return the bound of a caller's results of a tool: the smallest of the tool, its toolsets and the key."""
+        size, keys = _size_of(tool), self.bounded_keys(configuration)
+        of_key = None if caller.key_id is None else keys.get(caller.key_id)
+        return smallest(None if size is None else size.most_characters, of_key)
 
     async def shaped(self, call: Call, wire: dict[str, Json], text: str) -> tuple[dict[str, Json], str]:
         """Return the result as the client gets it, and its canonical JSON, which `text` is of `wire`."""
-        chosen = _size_of(call.tool)
-        if chosen is None:
-            return wire, text
-        if call.exchange.source.called_by is not None:  # a program reads it, and what that returns reaches a model
-            chosen = replace(chosen, most_characters=None)
-        fields = chosen.chosen_fields(call.arguments)
-        if not fields and (chosen.most_characters is None or len(text) <= chosen.most_characters):
+        chosen, source = _size_of(call.tool), call.exchange.source
+        bound = self.bound(call.tool, source.caller, call.exchange.configuration)
+        if source.called_by is not None:  # a program reads it, and what that returns reaches a model
+            bound = None
+        fields = "" if chosen is None else chosen.chosen_fields(call.arguments)
+        if not fields and (bound is None or len(text) <= bound):
             return wire, text
         if len(text) <= _AT_ONCE:
-            made = _fitted(call, wire, fields, chosen)
+            made = _fitted(call, wire, fields, bound)
         else:
-            made = await asyncio.to_thread(_fitted, call, wire, fields, chosen)
+            made = await asyncio.to_thread(_fitted, call, wire, fields, bound)
         if made.is_whole and not made.problem:
             return wire, text
         hidden = _hidden(call, text)
@@ -151,6 +169,6 @@ def _size_of(tool: Tool) -> Size | None:
     return next((each for each in tool.additions if isinstance(each, Size)), None)
 
 
-def _fitted(call: Call, wire: dict[str, Json], fields: str, chosen: Size) -> Fitted:
+def _fitted(call: Call, wire: dict[str, Json], fields: str, bound: int | None) -> Fitted:
     schema = call.tool.result
-    return fitted(wire, fields, chosen.most_characters, (lambda value: True) if schema is None else schema.is_valid)
+    return fitted(wire, fields, bound, (lambda value: True) if schema is None else schema.is_valid)

@@ -12,13 +12,15 @@ from mcphub.features.fitting import result_parts
 from mcphub.features.fitting.handles import PREFIX
 from mcphub.features.fitting.preview import shortened, size
 from mcphub.features.fitting.reading import found
+from mcphub.features.fitting.settings import smallest
 from mcphub.features.fitting.shaping import Shaper
 from tools_catalog.backends.python import Context, ToolError, tool
 from tools_catalog.call.base import ToolResult
 from tools_catalog.call.content import text_block
+from tools_catalog.catalog.snapshot import Tool
 
 MOST_CHARACTERS = 20_000
-"""Of one answer."""
+"""Of one answer, where no bound of the tool, its toolsets or the caller's key is smaller."""
 
 
 @tool(title="Read a result", read_only=True, open_world=False)
@@ -45,7 +47,10 @@ async def read_result(
         value = await asyncio.to_thread(result_parts.of, whole.wire, part)
     except result_parts.PartError as error:
         raise ToolError(str(error)) from error
-    shown, left_out = shortened(value, MOST_CHARACTERS)
+    reader = call.record.tool
+    assert isinstance(reader, Tool)
+    bound = Shaper.only.bound(reader, call.record.source.caller, call.record.configuration)
+    shown, left_out = shortened(value, smallest(MOST_CHARACTERS, bound) or MOST_CHARACTERS)
     content = [text_block(result_parts.shown(shown).text)]
     if left_out:
         words = "; ".join(each.words() for each in left_out[:5])

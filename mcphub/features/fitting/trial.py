@@ -36,7 +36,8 @@ class SizeTrial:
 
 
 def trial_of(row: ResultSize) -> SizeTrial | None:
-    """Return the effect on the newest result that is on record whole; None where there is none."""
+    """Return the effect on the newest result of its tool that is on record whole; None where there is none."""
+    assert row.tool is not None
     calls = McpToolInvocation.objects.filter(tool_name=row.tool.name, status="ok", method__isnull=True)
     for call in calls.order_by("-id").only("result", "left_out")[:_LOOKED_AT]:
         wire: Json = call.result

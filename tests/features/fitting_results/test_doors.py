@@ -53,6 +53,10 @@ def _listed(speaker: Speaker) -> dict[str, Any]:
     return {tool["name"]: tool for tool in tools}
 
 
+def _cut(result: dict[str, Any]) -> list[dict[str, Any]]:
+    return [result] if "mcphub/fitted" in result.get("_meta", {}) else []
+
+
 def call(speaker: Speaker, tool: str, **arguments: Any) -> dict[str, Any]:
     answer = speaker.modern_call(tool, arguments)
     assert answer.status_code == 200, answer.text
@@ -263,6 +267,54 @@ def test_a_toolset_with_prompts_and_resources_of_its_own_reads_results_too(hub: 
     asked = {"name": "list_pulls", "arguments": {"count": 500}}
     result = until(lambda: [one for one in [at("tools/call", asked)] if one.status_code == 200])[0].json()["result"]
     assert at("resources/read", {"uri": result["content"][2]["uri"]}).status_code == 200
+
+
+def test_of_the_bounds_of_a_tool_and_its_toolsets_the_smallest_applies_at_every_address(
+    hub: Hub, speaker: Speaker
+) -> None:
+    hub.operate(operations.create, "tools_catalog.McpToolset", slug="short", patterns="story bulk")
+    row = hub.operate(sizes.bound, 600, toolset="short")
+    try:
+        until(lambda: len(call(speaker, "story", lines=1000)["content"][0]["text"]) <= 600)
+        assert "mcphub/fitted" in call(speaker, "bulk", lines=100)["_meta"]
+        # The tool's own bound is smaller than another toolset's.
+        hub.operate(operations.create, "tools_catalog.McpToolset", slug="long", patterns="list_*")
+        other = hub.operate(sizes.bound, 400_000, toolset="long")
+        hub.settle()
+        assert len(call(speaker, "list_pulls", count=500)["content"][0]["text"]) <= 4000
+        hub.operate(operations.delete, "fitting.ResultSize", pk=other)
+        # Tools that come into the toolset later are bounded, too, and those that leave it no longer.
+        hub.operate(operations.change, "tools_catalog.McpToolset", {"slug": "short"}, patterns="story")
+        until(lambda: "mcphub/fitted" not in call(speaker, "bulk", lines=100).get("_meta", {}))
+    finally:
+        hub.operate(operations.delete, "fitting.ResultSize", pk=row)
+        hub.settle()
+    until(lambda: 600 < len(call(speaker, "story", lines=1000)["content"][0]["text"]) <= 1000)
+
+
+def test_a_keys_bound_holds_for_all_its_calls_and_no_other_keys(
+    hub: Hub, keys: dict[str, str], speaker: Speaker
+) -> None:
+    assert "outputSchema" in _listed(speaker)["current_pulls"]
+    row = hub.operate(sizes.bound, 800, key="other")
+    try:
+        with Speaker(hub.url, keys["other"]) as other:
+            (result,) = until(lambda: _cut(call(other, "current_pulls")))
+            assert len(json.loads(result["content"][0]["text"])["values"]) < 100
+            assert len(call(other, "story", lines=1000)["content"][0]["text"]) <= 800
+            assert "outputSchema" not in _listed(other)["current_pulls"]
+            assert other.modern("tools/list").json()["result"]["cacheScope"] == "private"
+            part = call(other, "read_result", uri=result["_meta"]["mcphub/fitted"]["uri"], path="/values")
+            assert len(part["content"][0]["text"]) <= 800
+            assert "mcphub/fitted" not in part.get("_meta", {})
+            assert "items at" in part["content"][1]["text"]
+        assert "outputSchema" in _listed(speaker)["current_pulls"]
+        assert speaker.modern("tools/list").json()["result"]["cacheScope"] == "private"
+        whole = call(speaker, "current_pulls")
+        assert len(whole["structuredContent"]["values"]) == 100
+    finally:
+        hub.operate(operations.delete, "fitting.ResultSize", pk=row)
+        hub.settle()
 
 
 def test_results_expire(hub: Hub, speaker: Speaker) -> None:

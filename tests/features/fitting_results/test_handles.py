@@ -11,9 +11,10 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
-from mcphub.features.fitting import handles
+from mcphub.features.fitting import handles, settings
 from mcphub.features.fitting.models import KeptResult, ResultSize
 from tests import factories as make
+from tools_catalog.catalog.snapshot import Catalog
 
 pytestmark = pytest.mark.django_db
 
@@ -84,6 +85,45 @@ def test_settings_that_cannot_work_are_refused(values: dict[str, Any], field: st
     assert set(refused.value.message_dict) == {field}
 
 
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({}, "most_characters"),
+        ({"most_characters": 1000, "fields": "[].id"}, "fields"),
+        ({"most_characters": 1000, "fields_argument": "result_fields"}, "fields_argument"),
+    ],
+)
+def test_a_toolset_has_a_bound_and_nothing_else(values: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        ResultSize(toolset=make.McpToolsetFactory(), **values).full_clean()
+    assert set(refused.value.message_dict) == {field}
+
+
+def test_a_size_is_of_one_tool_toolset_or_key() -> None:
+    toolset, key = make.McpToolsetFactory(), make.ApiKeyFactory()
+    for subjects in ({}, {"toolset": toolset, "key": key}):
+        with pytest.raises(ValidationError) as refused:
+            ResultSize(most_characters=1000, **subjects).full_clean()
+        assert "Choose one tool, one toolset or one API key." in refused.value.message_dict["__all__"]
+    ResultSize(most_characters=1000, key=key).full_clean()
+
+
+def test_bounds_of_toolsets_and_keys_have_a_page(admin_client: Client) -> None:
+    toolset, key = make.McpToolsetFactory(slug="narrow"), make.ApiKeyFactory(name="small model")
+    address = reverse("admin:fitting_resultsize_add")
+    for subject in ({"toolset": toolset.pk}, {"key": key.pk}):
+        assert admin_client.post(address, {**subject, "most_characters": 4000}).status_code == 302
+    page = admin_client.get(reverse("admin:fitting_resultsize_changelist")).content.decode()
+    assert "narrow" in page
+    assert "small model" in page
+    row = ResultSize.objects.get(toolset=toolset)
+    address = reverse("admin:fitting_resultsize_change", args=[row.pk])
+    assert "Newest recorded result" not in admin_client.get(address).content.decode()
+    assert admin_client.post(address, {"most_characters": 5000}).status_code == 302
+    row.refresh_from_db()
+    assert row.most_characters == 5000
+
+
 def test_the_page_compares_the_newest_recorded_result_before_and_after(admin_client: Client) -> None:
     tool = make.McpToolDefinitionFactory(name="echo")
     row = ResultSize.objects.create(tool=tool, fields="[].id")
@@ -94,3 +134,26 @@ def test_the_page_compares_the_newest_recorded_result_before_and_after(admin_cli
     page = admin_client.get(address).content.decode()
     assert "characters (about" in page
     assert "xxxx" not in page
+
+
+def test_the_catalogue_reads_the_smallest_bound_of_a_tool_and_its_enabled_toolsets() -> None:
+    tools = {name: make.McpToolDefinitionFactory(name=name) for name in ("echo", "list_all", "other")}
+    function = {"function": "mcphub.features.fitting.tools:read_result"}
+    tools["reader"] = make.McpToolDefinitionFactory(name="reader", backend="python", configuration=function)
+    ResultSize.objects.create(tool=tools["echo"], fields="[].id", most_characters=2000)
+    assert not settings.follow_toolsets()
+    ResultSize.objects.create(toolset=make.McpToolsetFactory(slug="wide", patterns="echo list_*"), most_characters=3000)
+    ResultSize.objects.create(
+        toolset=make.McpToolsetFactory(slug="slim", patterns="list_* reader"), most_characters=700
+    )
+    off = make.McpToolsetFactory(slug="off", patterns="*", enabled=False)
+    ResultSize.objects.create(toolset=off, most_characters=500)
+    assert settings.follow_toolsets()
+    assert settings.read() == {
+        tools["echo"].pk: settings.Size("[].id", most_characters=2000),
+        tools["list_all"].pk: settings.Size(most_characters=700),
+        tools["reader"].pk: settings.Size(most_characters=700, reads_parts=True),
+    }
+    key = make.ApiKeyFactory()
+    ResultSize.objects.create(key=key, most_characters=900)
+    assert settings.read_keys(Catalog()) == {key.pk: 900}

@@ -43,6 +43,12 @@ async def list_pulls(count: int, words: int = 40) -> PullRequests:
 
 
 @tool(read_only=True, open_world=False)
+async def current_pulls() -> PullRequests:
+    """List the pull requests of now."""
+    return await list_pulls(100)
+
+
+@tool(read_only=True, open_world=False)
 async def story(lines: int) -> ToolResult:
     """Tell a long story, in lines of text."""
     text = "\n".join(f"Line {number}: and so it went on." for number in range(lines))
