@@ -22,7 +22,7 @@ _PIECE = 1 << 20
 _BODIES = {name for of in AUDITED for name in of.bodies}
 
 
-class Draft:
+class PartDraft:
     """The rows of a file as JSON lines, until DuckDB makes Parquet of them."""
 
     def __init__(self, path: Path) -> None:

@@ -190,7 +190,7 @@ class Archiver:
         return self._part_once(draft, first, last)
 
     def _part_once(self, draft: Path, first: int, last: int) -> tuple[str, int]:
-        lines = files.Draft(draft / f"rows{_DRAFT}")
+        lines = files.PartDraft(draft / f"rows{_DRAFT}")
         unnamed = draft / f"part{_DRAFT}"
         try:
             through = self._fill(lines, first, last)
@@ -208,7 +208,7 @@ class Archiver:
             lines.drop()
             unnamed.unlink(missing_ok=True)
 
-    def _fill(self, lines: files.Draft, first: int, last: int) -> int:
+    def _fill(self, lines: files.PartDraft, first: int, last: int) -> int:
         """Write whole blocks until the file is full; return the number of the last."""
         through = first
         for number in range(first, last + 1):
