@@ -336,6 +336,19 @@ class EvidenceFile:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifiedCopy:
+    """A copy of sealed rows outside the database, which `mcphub audit verify --NAME FOLDER` verifies with it."""
+
+    name: str
+    help: str
+    verify: str
+    """A function of the folder, the log, the trusted keys and the checkpoints; it returns a `Summary`, or raises Bad.
+
+    The log itself was verified before.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class TokenSource:
     """A class whose instances look up access tokens of other issuers; see sessions_app/tokens.py."""
 

@@ -81,3 +81,17 @@ AUDITED = (ENVELOPE, INVOCATION, EVENT)
 
 A column that a later version adds is null in the rows that were there before, and a hash leaves nulls out.
 """
+
+
+def _of_all() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for of in AUDITED:
+        for name, kind in of.columns.items():
+            found.setdefault(f"row_{name}" if name == "kind" else name, kind)
+    return found
+
+
+ALL_COLUMNS = _of_all()
+"""Name -> kind of the columns of all tables together, for files whose rows are of any of them. `id` is the row's own
+number in its table; an event's kind is `row_kind`.
+"""

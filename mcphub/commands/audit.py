@@ -12,17 +12,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from mcphub import feature_list
 from mcphub.commands import audit_calls, audit_retention
 from mcphub.commands.audit_log import open_log
 from mcphub.commands.progress import progress
 from mcphub.commands.rows import print_json
 from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.parts import VerifiedCopy
+from sessions_app.kit.features import loaded
 
 if TYPE_CHECKING:
     from invocations.chain.log import Log
     from invocations.chain.records import RowSelection
     from invocations.chain.sealer import Sealer
-    from invocations.chain.verifier import PublicKey, Summary
+    from invocations.chain.verifier import Checkpoint, PublicKey, Summary
     from sessions_app.kit.database import Dedicated
 
 _SEALING_SECONDS = 30
@@ -45,6 +48,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="checkpoints to compare with (default: those that this hub published)",
     )
+    for copy in feature_list.declared(VerifiedCopy):
+        verify.add_argument(f"--{copy.name}", type=Path, metavar="FOLDER", help=copy.help)
     verify.add_argument("--json", action="store_true", help="the verdict about the database as JSON")
     lift = verbs.add_parser("lift-alarm", help="say that a person has looked into an alarm; the history records it")
     lift.add_argument("alarm", nargs="?", default="", metavar="ID", help="as `audit verify` shows it (all)")
@@ -123,6 +128,9 @@ def run(options: argparse.Namespace) -> int:
     }
     try:
         if options.verb == "verify" and options.export is not None:
+            beside = [copy.name for copy in feature_list.declared(VerifiedCopy) if getattr(options, copy.name)]
+            if beside:
+                raise Stop(f"mcphub audit verify: --{beside[0]} goes with the database, not with a file.", status=2)
             if options.json:
                 raise Stop("mcphub audit verify: --json is of the database; leave it out for a file.", status=2)
             return _verify_file(options)
@@ -175,6 +183,7 @@ def _verify(options: argparse.Namespace) -> int:
             summary = _judged(log, lambda: checking.verify(log, keys, trusted, kept, more), options)
         waiting = service.sealer_of(database).unsealed()
         open_alarms = alarms.reconcile(log, service.alarm_file())
+        copies = _verified_copies(options, log, trusted, kept)
     if options.json:
         shown = [{"id": each.id, "at": each.at, "problem": each.problem} for each in open_alarms]
         print_json(
@@ -189,6 +198,7 @@ def _verify(options: argparse.Namespace) -> int:
                 "keys": summary.keys,
                 "checkpoints": len(kept),
                 "unsealed": waiting,
+                **{name: {"blocks": each.blocks, "rows": each.rows} for name, each in copies.items()},
             }
         )
         return 1 if open_alarms else 0
@@ -201,6 +211,8 @@ def _verify(options: argparse.Namespace) -> int:
             "rewritten with its key, or rolled back, nothing shows."
         )
     print(f"About {waiting} rows are not sealed yet." if waiting else "Every row is sealed.")
+    for name, copy in copies.items():
+        print(f"In the {name}: {verifier.describe(copy)}")
     for each in open_alarms:
         print(f"OPEN ALARM {each.id} since {each.at or 'an unknown time'}: {each.problem}")
     if open_alarms:
@@ -209,6 +221,16 @@ def _verify(options: argparse.Namespace) -> int:
             "outside; then lift the alarm with `mcphub audit lift-alarm --reason REASON`."
         )
     return 1 if open_alarms else 0
+
+
+def _verified_copies(
+    options: argparse.Namespace, log: Log, trusted: list[PublicKey], kept: list[Checkpoint]
+) -> dict[str, Summary]:
+    """Verify the copies of the log that flags name, by name. Raises Bad."""
+    given = {copy: getattr(options, copy.name) for copy in feature_list.declared(VerifiedCopy)}
+    return {
+        copy.name: loaded(copy.verify)(path, log, trusted, kept) for copy, path in given.items() if path is not None
+    }
 
 
 def _lift(options: argparse.Namespace) -> int:

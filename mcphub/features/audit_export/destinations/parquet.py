@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from invocations.chain.tables import AUDITED
+from invocations.chain.tables import ALL_COLUMNS
 from mcphub.features.audit_export.reading import Shipment
 
 MISSING = "Parquet needs pyarrow, which is not installed here. Install mcphub[parquet], or choose JSON lines."
@@ -23,11 +23,7 @@ def is_there() -> bool:
 
 def columns() -> dict[str, str]:
     """Return name -> kind of every value, over all tables. `id` is the row's own number in its table."""
-    found = {"kind": "text", "position": "integer", "hash": "text", "record": "text"}
-    for of in AUDITED:
-        for name, kind in of.columns.items():
-            found.setdefault(f"row_{name}" if name == "kind" else name, kind)
-    return found
+    return {"kind": "text", "position": "integer", "hash": "text", "record": "text", **ALL_COLUMNS}
 
 
 def parquet_of(shipment: Shipment) -> bytes:

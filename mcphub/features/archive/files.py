@@ -1,0 +1,133 @@
+"""One file of an archive: a run of whole blocks with their rows, in the order of the log, as Parquet."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from invocations.chain.records import Record
+from invocations.chain.tables import AUDITED
+from invocations.chain.verifier import Bad, canonical, loads
+from mcphub.features.archive.duck import COLUMNS, SQL_TYPES, duck, errors, literal
+
+_GROUP_BYTES = 32 * 1024 * 1024
+"""Of JSON in a row group, which DuckDB holds in memory as a whole."""
+_LEAST_GROUP, _MOST_GROUP = 2048, 122_880
+_LEAST_LINE = 16 * 1024 * 1024
+_AT_ONCE = 500
+_PIECE = 1 << 20
+_BODIES = {name for of in AUDITED for name in of.bodies}
+
+
+class PartDraft:
+    """The rows of a file as JSON lines, until DuckDB makes Parquet of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+        self.rows = self.bytes = self._lines = self._longest = 0
+
+    def add(self, record: Record) -> None:
+        if "block" in record:
+            told = {"kind": "block", "position": record["block"]["first"], "record": canonical(record).decode()}
+        else:
+            values = record["values"]
+            told = {"row_kind" if name == "kind" else name: value for name, value in values.items()}
+            told |= {"kind": record["row"], "position": record["position"], "hash": record["hash"]}
+            self.rows += 1
+        line = canonical(told) + b"\n"
+        self._file.write(line)
+        self._lines += 1
+        self.bytes += len(line)
+        self._longest = max(self._longest, len(line))
+
+    def save_as(self, path: Path) -> None:
+        """Write the file, for the owner alone, and wait for the disk. Raises DuckDB's errors."""
+        self._file.close()
+        types = ", ".join(f"{literal(name)}: {literal(SQL_TYPES[kind])}" for name, kind in COLUMNS.items())
+        group = min(_MOST_GROUP, max(_LEAST_GROUP, _GROUP_BYTES * self._lines // max(1, self.bytes)))
+        with duck() as connection:
+            connection.execute(
+                f"COPY (SELECT * REPLACE (unhex(hash) AS hash) FROM read_json({literal(str(self._path))}, "  # noqa: S608 - our own names
+                f"format='newline_delimited', columns={{{types}}}, "
+                f"maximum_object_size={max(_LEAST_LINE, self._longest + 1)})) TO {literal(str(path))} "
+                f"(FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
+            )
+        with path.open("rb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            os.fsync(file.fileno())
+
+    def drop(self) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Iterator[Record]:
+    """Return the records of a file as the verifier takes them, bodies by digest. Raises Bad where it cannot be read."""
+    with duck() as connection:
+        try:
+            of_file = f"read_parquet({literal(str(path))})"
+            there = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {of_file}").fetchall()}  # noqa: S608
+            if not {"kind", "position", "hash", "record", "id"} <= there:
+                raise Bad("It lacks columns of an archive.")
+            names = [name for name in COLUMNS if name in there]
+            shown = ", ".join(_shown(name) for name in names)
+            cursor = connection.execute(f"SELECT {shown} FROM {of_file}")  # noqa: S608
+            while rows := cursor.fetchmany(_AT_ONCE):
+                for row in rows:
+                    yield _record(dict(zip(names, row, strict=True)))
+        except errors() as error:
+            raise Bad(f"It was changed, and cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _shown(name: str) -> str:
+    if name == "hash":
+        return "lower(hex(hash)) AS hash"
+    if COLUMNS[name] == "time":
+        return f"strftime({name}, '%Y-%m-%dT%H:%M:%S.%fZ') AS {name}"
+    if name in _BODIES:
+        return f"CASE WHEN {name}[:8] = '\"sha256:' THEN {name} ELSE 'sha256:' || sha256({name}) END AS {name}"
+    return name
+
+
+def _record(values: dict[str, Any]) -> Record:
+    kind, position, leaf, record = (values.pop(name) for name in ("kind", "position", "hash", "record"))
+    if kind == "block":
+        try:
+            found: Record = loads(record)
+        except (ValueError, TypeError):
+            raise Bad("A block was changed: its record is no JSON.") from None
+        return found
+    shown = {"kind" if name == "row_kind" else name: value for name, value in values.items() if value is not None}
+    return {"row": kind, "id": values["id"], "position": position, "hash": leaf, "values": shown}
+
+
+def digest(path: Path, read_bytes: Callable[[int], object] | None = None) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            found.update(piece)
+            if read_bytes is not None:
+                read_bytes(len(piece))
+    return found.hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a small file, for the owner alone, and wait for the disk."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
