@@ -86,6 +86,28 @@ class HostProject:
         except httpx2.TransportError:
             return False
 
+    @contextlib.contextmanager
+    def browser(self) -> Iterator[httpx2.Client]:
+        """Yield a client whose addresses begin at the project's root, with Ann's login at its admin."""
+        site = self.url.removesuffix("/hub")
+        with httpx2.Client(base_url=site, timeout=PATIENCE_SECONDS, follow_redirects=True) as client:
+            client.get("/admin/login/")
+            sent = {
+                "username": "ann",
+                "password": "a-long-password",
+                "csrfmiddlewaretoken": client.cookies["csrftoken"],
+            }
+            client.post("/admin/login/", data=sent)
+            yield client
+
+    @contextlib.contextmanager
+    def rest(self, scope: str) -> Iterator[httpx2.Client]:
+        """Yield a client whose addresses begin at the hub, with a new key of this scope."""
+        key = self.run(f"python manage.py mcphub token create rest --scope {scope}").splitlines()[-1]
+        headers = {"authorization": f"Bearer {key}"}
+        with httpx2.Client(base_url=self.url, headers=headers, timeout=PATIENCE_SECONDS) as client:
+            yield client
+
     def call(self, tool: str, key: str = "", **arguments: Any) -> Any:
         """Return the result of a call, or the error."""
         answered = self.ask("tools/call", key=key, name=tool, arguments=arguments)

@@ -76,6 +76,46 @@ def test_outside_of_tests_no_record_can_be_deleted(project: HostProject) -> None
     assert "records never change" in tried.stderr
 
 
+def test_rest_is_at_the_prefix(project: HostProject) -> None:
+    project.call("count_people")
+    with project.rest("audit:read") as rest:
+        root = rest.get("/api/").json()
+        calls = next(each["address"] for each in root["resources"] if each["name"] == "invocations")
+        assert calls == f"{project.url}/api/invocations/"
+        page = rest.get(calls, params={"limit": 1, "tool_name": "count_people"}).json()
+        assert page["results"][0]["tool_name"] == "count_people"
+        assert page["next"] is None or page["next"].startswith(f"{project.url}/api/invocations/?")
+        assert (
+            rest.get("/api/invocations/x/").json()["error"]["message"].endswith("GET /hub/api/invocations/ lists them.")
+        )
+        assert not {"people", "groups", "saved-views"} & {each["name"] for each in root["resources"]}
+
+
+def test_rest_refuses_visitors_without_a_key(project: HostProject) -> None:
+    refused = httpx2.get(f"{project.url}/api/invocations/", timeout=PATIENCE_SECONDS)
+    assert refused.status_code == 401
+    assert refused.headers["content-type"] == "application/problem+json"
+
+
+def test_a_login_of_the_project_opens_rest(project: HostProject) -> None:
+    with project.browser() as browser:
+        assert browser.get("/hub/api/invocations/").status_code == 200
+        changed = browser.patch("/hub/api/audit/retention", json={"rows_days": 30})
+        assert changed.status_code == 403
+        assert "CSRF" in changed.text
+
+
+def test_the_openapi_document_names_the_prefix(project: HostProject) -> None:
+    document = httpx2.get(f"{project.url}/api/schema?format=json", timeout=PATIENCE_SECONDS).json()
+    assert document["servers"] == [{"url": "/hub"}]
+    assert document["paths"]["/api/invocations/"]["get"]["responses"]["401"]
+
+
+def test_the_description_of_the_server_names_the_prefix(project: HostProject) -> None:
+    found = httpx2.get(f"{project.url}/.well-known/mcp", timeout=PATIENCE_SECONDS).json()
+    assert found["transports"][0]["url"] == f"{project.url}/mcp"
+
+
 def test_a_call_without_a_key_is_refused(project: HostProject) -> None:
     assert project.ask("tools/list", key="mcph_wrong")["error"]["data"]["errorCode"] == "unauthorized"
 
@@ -89,11 +129,7 @@ def test_pages_of_the_project_stay_where_they_were(project: HostProject) -> None
 
 def test_the_stock_admin_shows_calls_and_lets_nobody_edit_them(project: HostProject) -> None:
     project.call("count_people")
-    site = project.url.removesuffix("/hub")
-    with httpx2.Client(base_url=site, timeout=PATIENCE_SECONDS, follow_redirects=True) as browser:
-        browser.get("/admin/login/")
-        sent = {"username": "ann", "password": "a-long-password", "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
-        browser.post("/admin/login/", data=sent)
+    with project.browser() as browser:
         calls = browser.get("/admin/invocations/mcptoolinvocation/")
         assert "count_people" in calls.text
         assert browser.get("/admin/invocations/mcptoolinvocation/add/").status_code == 403
