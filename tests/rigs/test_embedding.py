@@ -82,7 +82,7 @@ def test_rest_is_at_the_prefix(project: HostProject) -> None:
         root = rest.get("/api/").json()
         calls = next(each["address"] for each in root["resources"] if each["name"] == "invocations")
         assert calls == f"{project.url}/api/invocations/"
-        page = rest.get(calls, params={"limit": 1, "tool_name": "count_people"}).json()
+        page = rest.get(calls, params={"limit": 1, "tool": "count_people"}).json()
         assert page["results"][0]["tool_name"] == "count_people"
         assert page["next"] is None or page["next"].startswith(f"{project.url}/api/invocations/?")
         assert (
@@ -135,6 +135,43 @@ def test_the_stock_admin_shows_calls_and_lets_nobody_edit_them(project: HostProj
         assert browser.get("/admin/invocations/mcptoolinvocation/add/").status_code == 403
         assert browser.get("/admin/sessions_app/apikey/").status_code == 200
         assert "count_people" in browser.get("/admin/tools_catalog/mcptooldefinition/").text
+
+
+def test_the_stock_admin_shows_what_a_call_got_and_records_who_read_it(project: HostProject) -> None:
+    project.call("count_people")
+    with project.browser() as browser:
+        listed = browser.get("/admin/invocations/mcptoolinvocation/?q=count_people").text
+        (call, *_) = re.findall(r'href="(/admin/invocations/mcptoolinvocation/\d+/change/)', listed)
+        assert "structuredContent" in browser.get(call).text
+        assert call in browser.get("/admin/sessions_app/auditevent/").text
+
+
+def test_the_stock_admin_switches_a_tool_in_the_name_of_its_person(project: HostProject) -> None:
+    with project.browser() as browser:
+        page = "/admin/tools_catalog/mcptooldefinition/?q=user_retrieve"
+        (row,) = re.findall(r'name="_selected_action" value="(\d+)"', browser.get(page).text)
+        for action in ("switch_off", "switch_on"):
+            sent = {"action": action, "_selected_action": row, "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+            assert "Changed: 1." in browser.post(page, data=sent).text
+    rows = "E.objects.order_by('pk').values_list('via', 'actor_label')"
+    asked = f"from sessions_app.history.models import AuditEvent as E; print(*{rows}.last())"
+    assert project.run(f'python manage.py shell -v 0 -c "{asked}"') == "admin ann\n"
+
+
+def test_an_admin_site_without_the_pages_is_named_with_the_line_to_write(project: HostProject) -> None:
+    urls = project.folder / "shop" / "urls.py"
+    before = urls.read_text()
+    try:
+        own = 'from django.contrib import admin\nfrom django.urls import path\n\nsite = admin.AdminSite(name="staff")\n'
+        urls.write_text(own + 'urlpatterns = [path("office/", site.urls)]\n')
+        found = project.attempt("python manage.py check").stderr
+        assert "mcphub.W104" in found
+        assert "add_pages(site)" in found
+        mended = own + "from mcphub.embedding import add_pages\nadd_pages(site)\n"
+        urls.write_text(mended + 'urlpatterns = [path("office/", site.urls)]\n')
+        assert project.run("python manage.py check") == "System check identified no issues (0 silenced).\n"
+    finally:
+        urls.write_text(before)
 
 
 def test_it_takes_ten_lines_of_the_project(project: HostProject) -> None:
