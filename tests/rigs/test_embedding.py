@@ -116,6 +116,12 @@ def test_the_description_of_the_server_names_the_prefix(project: HostProject) ->
     assert found["transports"][0]["url"] == f"{project.url}/mcp"
 
 
+def test_a_client_without_a_key_is_not_sent_to_sign_in(project: HostProject) -> None:
+    refused = httpx2.post(f"{project.url}/mcp", json={}, timeout=PATIENCE_SECONDS)
+    assert refused.status_code == 401
+    assert "resource_metadata" not in refused.headers["www-authenticate"]
+
+
 def test_a_call_without_a_key_is_refused(project: HostProject) -> None:
     assert project.ask("tools/list", key="mcph_wrong")["error"]["data"]["errorCode"] == "unauthorized"
 
@@ -238,6 +244,7 @@ def test_a_server_with_the_defaults_of_sqlite_does_not_start(project: HostProjec
         ('"PUBLIC_ADDRESS": 1', "PUBLIC_ADDRESS, and the hub has no such setting"),
         ('"DATABASE_URL": "x"', "DATABASES counts"),
         ('"FEATURES": ["chat"]', "chat, which need the hub's own project"),
+        ('"SIGN_IN": True', "MCPHUB has SIGN_IN, whose pages and documents need the hub's own project"),
         ('"CALL_TIMEOUT_SECONDS": "soon"', "MCPHUB_CALL_TIMEOUT_SECONDS is 'soon'; write a number"),
         ('"LIMITS": {"max_cals": 5}', "MCPHUB_LIMITS names max_cals, and there is no such limit. Write max_calls"),
         ('"MAX_CALLS": "many"', "MCPHUB_MAX_CALLS is 'many'; write a number"),
