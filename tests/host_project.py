@@ -25,11 +25,11 @@ _SERVER = "uvicorn shop.asgi:application\n"
 class HostProject:
     """What a reader of the page has in `folder` after the last block; the server is not started."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, prefix: str = "/hub") -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}/hub"
+        self.url = f"http://127.0.0.1:{self.port}{prefix}"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("MCPHUB_", "DJANGO_"))},
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -63,7 +63,7 @@ class HostProject:
 
     def attempt(self, words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", "-euc", words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=240
+            ["bash", "-euc", words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=600
         )
 
     @contextlib.contextmanager
@@ -89,7 +89,7 @@ class HostProject:
     @contextlib.contextmanager
     def browser(self) -> Iterator[httpx2.Client]:
         """Yield a client whose addresses begin at the project's root, with Ann's login at its admin."""
-        site = self.url.removesuffix("/hub")
+        site = f"http://127.0.0.1:{self.port}"
         with httpx2.Client(base_url=site, timeout=PATIENCE_SECONDS, follow_redirects=True) as client:
             client.get("/admin/login/")
             sent = {
