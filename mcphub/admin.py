@@ -13,7 +13,7 @@ from mcphub import clients
 if settings.MCPHUB_EMBEDDED:
     from mcphub.embedding import pages
 
-    pages.register()
+    pages.register(admin.site)
 else:
     from sessions_app.admin import keys as admin_keys
 

@@ -148,7 +148,7 @@ def _retry_after(seconds: int) -> dict[str, str]:
 def is_program(request: HttpRequest) -> bool:
     """Return whether JSON is understood and a page is not: under /api/, and wherever a client looks for an endpoint."""
     return (
-        request.path.startswith("/api/")
+        request.path_info.startswith("/api/")
         or request.content_type == "application/json"
         or "application/json" in request.headers.get("Accept", "")
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import global_settings
@@ -441,7 +442,7 @@ limits.refuse_unknown()
 
 # Clients and REST ------------------------------------------------------------------------------------
 
-REST_FRAMEWORK = {
+HUB_REST: Any = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "sessions_app.rest.access.KeyAuthentication",
         "rest_framework.authentication.SessionAuthentication",
@@ -458,7 +459,9 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
 }
-SPECTACULAR_SETTINGS = {
+REST_FRAMEWORK = HUB_REST
+"""In a host project the hub's views read HUB_REST and HUB_OPENAPI: the settings of the frameworks are the host's."""
+HUB_OPENAPI = {
     "TITLE": "MCP Hub",
     "VERSION": MCPHUB_VERSION,
     "OAS_VERSION": "3.1.0",
@@ -505,6 +508,7 @@ SPECTACULAR_SETTINGS = {
         "mcphub.rest.api.add_server",
     ],
 }
+SPECTACULAR_SETTINGS = HUB_OPENAPI
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 # Words and files -------------------------------------------------------------------------------------

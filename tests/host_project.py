@@ -25,11 +25,11 @@ _SERVER = "uvicorn shop.asgi:application\n"
 class HostProject:
     """What a reader of the page has in `folder` after the last block; the server is not started."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, prefix: str = "/hub") -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}/hub"
+        self.url = f"http://127.0.0.1:{self.port}{prefix}"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("MCPHUB_", "DJANGO_"))},
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -63,7 +63,7 @@ class HostProject:
 
     def attempt(self, words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", "-euc", words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=240
+            ["bash", "-euc", words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=600
         )
 
     @contextlib.contextmanager
@@ -85,6 +85,28 @@ class HostProject:
             return httpx2.get(f"{self.url}/ready", timeout=PATIENCE_SECONDS).status_code == 200
         except httpx2.TransportError:
             return False
+
+    @contextlib.contextmanager
+    def browser(self) -> Iterator[httpx2.Client]:
+        """Yield a client whose addresses begin at the project's root, with Ann's login at its admin."""
+        site = f"http://127.0.0.1:{self.port}"
+        with httpx2.Client(base_url=site, timeout=PATIENCE_SECONDS, follow_redirects=True) as client:
+            client.get("/admin/login/")
+            sent = {
+                "username": "ann",
+                "password": "a-long-password",
+                "csrfmiddlewaretoken": client.cookies["csrftoken"],
+            }
+            client.post("/admin/login/", data=sent)
+            yield client
+
+    @contextlib.contextmanager
+    def rest(self, scope: str) -> Iterator[httpx2.Client]:
+        """Yield a client whose addresses begin at the hub, with a new key of this scope."""
+        key = self.run(f"python manage.py mcphub token create rest --scope {scope}").splitlines()[-1]
+        headers = {"authorization": f"Bearer {key}"}
+        with httpx2.Client(base_url=self.url, headers=headers, timeout=PATIENCE_SECONDS) as client:
+            yield client
 
     def call(self, tool: str, key: str = "", **arguments: Any) -> Any:
         """Return the result of a call, or the error."""

@@ -61,7 +61,13 @@ def page() -> str:
             "From `mcphub.embedding`, the last two from `mcphub.embedding.viewsets`; see [embedding.md](embedding.md), "
             "also for the signals of `invocations.signals` and `tools_catalog.signals`. "
             "Tests use [`mcphub.testing`](testing.md).",
-            [embedding.add_hub, embedding.mount, viewsets.register_viewset, viewsets.register_model],
+            [
+                embedding.add_hub,
+                embedding.mount,
+                embedding.add_pages,
+                viewsets.register_viewset,
+                viewsets.register_model,
+            ],
         ),
     ]
     parts = [_HEAD]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -18,7 +18,9 @@ from invocations.redaction.records import RecordRedaction
 from invocations.rest.reads import RecordedViewSet
 from invocations.rest.serializers import ObjectBody, sees_bodies
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import AskedSerializer, JSONObject, RowSerializer, StrictText
+from sessions_app.kit.rest.json_fields import JSONObject
+from sessions_app.kit.rest.schema import extend_schema
+from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, StrictText
 from sessions_app.protocol.errors import Forbidden
 
 _BODIES = ("arguments", "edited")

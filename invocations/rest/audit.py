@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from django.db import DatabaseError
 from django.http import Http404, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import OpenApiParameter, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
@@ -31,10 +31,12 @@ from sessions_app.history.models import AuditEvent
 from sessions_app.kit import replica
 from sessions_app.kit.database import Dedicated
 from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.json_fields import JSONObject, JSONValue
 from sessions_app.kit.rest.lists import WALKED, WalkedPagination
 from sessions_app.kit.rest.replica import ReplicaReads
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.wire import AnyAccept
-from sessions_app.kit.rest.writing import JSONObject, JSONValue, RowSerializer, RowViewSet
+from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
 from sessions_app.protocol.errors import AuditUnavailable
 from sessions_app.protocol.json import Json
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import StreamingHttpResponse
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from drf_spectacular.utils import OpenApiParameter, extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -28,7 +28,7 @@ from sessions_app.kit.rest import selection
 from sessions_app.kit.rest.filters import StrictFilterBackend
 from sessions_app.kit.rest.lists import WALKED, WalkedPagination, limit_of
 from sessions_app.kit.rest.replica import ReplicaReads
-from sessions_app.kit.rest.schema import event_shape
+from sessions_app.kit.rest.schema import event_shape, extend_schema
 from sessions_app.kit.rest.wire import AnyAccept
 from sessions_app.protocol.json import Json
 from sessions_app.rest.access import still_granted

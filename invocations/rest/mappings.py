@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema_field, extend_schema_view
 
 from invocations.models import McpErrorMapping
-from sessions_app.kit.rest.writing import (
-    JSONObject,
-    RowSerializer,
-    StrictInteger,
-    StrictText,
-    WritingViewSet,
-    attribute,
-)
+from sessions_app.kit.rest.json_fields import JSONObject
+from sessions_app.kit.rest.schema import extend_schema
+from sessions_app.kit.rest.writing import RowSerializer, StrictInteger, StrictText, WritingViewSet, attribute
 from sessions_app.protocol import errors
 from sessions_app.protocol.json import Json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.permissions import SAFE_METHODS
@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from invocations.chain.models import AuditHold, AuditPolicy
 from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import (
     AskedSerializer,
     ReasonedSerializer,

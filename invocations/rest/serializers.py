@@ -11,8 +11,9 @@ from rest_framework.request import Request
 from invocations.columns import INVOCATION
 from invocations.lists.erased import left_out
 from invocations.models import McpToolInvocation
+from sessions_app.kit.rest.json_fields import JSONValue
 from sessions_app.kit.rest.selection import Selectable
-from sessions_app.kit.rest.writing import JSONValue, RowSerializer
+from sessions_app.kit.rest.writing import RowSerializer
 from sessions_app.rest.access import is_granted
 
 BODIES = INVOCATION.bodies

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import serializers
 
 from invocations.lists.filters import TASK_FILTERS
 from invocations.rest.reads import RecordedViewSet
 from invocations.rest.serializers import ErrorBody, ObjectBody, sees_bodies
 from invocations.tasks.models import McpTask
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import RowSerializer
 
 _BODIES = ("result", "error", "input_requests", "input_responses")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 
 from invocations.chain.models import AuditVerification
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
 
 _SCOPE = {"read": "audit:read", "write": "audit:read"}

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcphub.embedding.host import APPS, add_hub
 from mcphub.given import SQLITE_OPTIONS
 
-__all__ = ["APPS", "SQLITE_OPTIONS", "add_hub", "mount"]
+if TYPE_CHECKING:
+    from django.contrib.admin import AdminSite
+
+__all__ = ["APPS", "SQLITE_OPTIONS", "add_hub", "add_pages", "mount"]
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def add_pages(site: AdminSite) -> None:
+    """Add the hub's pages to an admin site of yours: calls, approvals, tools, connections, keys, sessions and history.
+
+    Django's own `admin.site` has them already. Call it in an `admin.py`.
+    """
+    from mcphub.embedding.pages import register
+
+    register(site)
 
 
 def mount(application: Application) -> Application:

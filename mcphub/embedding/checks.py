@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.apps import apps
 from django.conf import settings
+from django.contrib.admin import AdminSite
 from django.contrib.auth import get_user_model
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import IntegerField
-from django.urls import Resolver404, resolve
+from django.urls import Resolver404, URLResolver, get_resolver, resolve
 from django.utils.module_loading import import_string
 
 from mcphub.checks import is_host_under_test
@@ -112,6 +115,45 @@ def server(**_: object) -> list[CheckMessage]:
             hint=f"Name another path in MCPHUB's PUBLIC_URL, which is {settings.MCPHUB_PUBLIC_URL}.",
             id="mcphub.W102",
         ),
+    ]
+
+
+@register(Tags.admin)
+def pages(**_: object) -> list[CheckMessage]:
+    """Look for an admin of the host with the hub's pages, where it has an admin at all."""
+    from invocations.models import McpToolInvocation
+
+    sites = set(_admin_sites(get_resolver().url_patterns))
+    if not sites or any(site.is_registered(McpToolInvocation) for site in sites):
+        return []
+    return [
+        Warning(
+            f"No admin site of the project has the hub's pages: {', '.join(sorted(site.name for site in sites))}.",
+            hint="Write `add_pages(site)` in an admin.py, with your site, and `from mcphub.embedding import add_pages` "
+            "above.",
+            id="mcphub.W104",
+        )
+    ]
+
+
+def _admin_sites(patterns: Iterable[Any]) -> Iterator[AdminSite]:
+    for each in patterns:
+        if isinstance(each, URLResolver):
+            yield from _admin_sites(each.url_patterns)
+        elif isinstance(site := getattr(each.callback, "admin_site", None), AdminSite):
+            yield site
+
+
+@register()
+def script_name(**_: object) -> list[CheckMessage]:
+    if settings.FORCE_SCRIPT_NAME is None:
+        return []
+    return [
+        Warning(
+            "FORCE_SCRIPT_NAME is set, with which Django does not find the hub's REST at its prefix.",
+            hint="Take FORCE_SCRIPT_NAME out, and let the server name the path: `uvicorn --root-path`.",
+            id="mcphub.W105",
+        )
     ]
 
 

@@ -58,6 +58,11 @@ def add_hub(namespace: dict[str, Any]) -> None:
             f"MCPHUB has {', '.join(unknown)}, and the hub has no such setting. The settings are the variables of "
             "docs/operate/deployment.md without MCPHUB_."
         )
+    if own.MCPHUB_SIGN_IN:
+        raise ImproperlyConfigured(
+            "MCPHUB has SIGN_IN, whose pages and documents need the hub's own project: clients would be sent to "
+            "addresses that answer 404. Take SIGN_IN out; clients use keys."
+        )
     for name, value in vars(own).items():
         if name.startswith(_COPIED):
             namespace.setdefault(name, value)

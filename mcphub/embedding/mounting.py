@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcphub.embedding import Application, checks
 from mcphub.embedding.own_tools import register_own_tools
+from mcphub.embedding.serving import RestHandler
 from mcphub.process import runtime
 from mcphub.routing import SERVED, Router
 from tools_catalog.upstream.confinement import kernel
@@ -39,7 +40,7 @@ class Mounted:
 
     def __init__(self, host: Application) -> None:
         self._host = host
-        self._hub = Router(_nowhere)
+        self._hub = Router(RestHandler())
         self._prefix = prefix()
         self._starting = asyncio.Lock()
 
@@ -119,10 +120,3 @@ class _HostLifespan:
             return answer.result()
         answer.cancel()
         return {}
-
-
-async def _nowhere(scope: Any, receive: Any, send: Any) -> None:
-    body = b"There is no such address of the MCP hub here. MCP clients use the address that ends in /mcp.\n"
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 404, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

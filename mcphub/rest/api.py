@@ -10,16 +10,17 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.http import Http404, HttpResponse
-from django.urls import re_path
+from django.urls import get_script_prefix, get_urlconf, re_path
 from django.utils import translation
 from django.utils.encoding import force_bytes
+from django.views.generic import RedirectView
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer2, OpenApiYamlRenderer2
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.settings import patched_settings
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from invocations.rest.approvals import ApprovalViewSet
 from invocations.rest.audit import CheckpointViewSet, ConsistencyViewSet, EventViewSet, ExportViewSet, ProofViewSet
@@ -30,16 +31,15 @@ from invocations.rest.retention import HoldViewSet, RetentionViewSet
 from invocations.rest.tasks import TaskViewSet
 from invocations.rest.verifications import VerificationViewSet
 from mcphub.parts import RestAction, RestResource, SchemaHook
-from mcphub.rest.groups import GroupViewSet
-from mcphub.rest.people import PersonViewSet
 from mcphub.rest.root import RootView
 from sessions_app.endpoints import public_address
 from sessions_app.kit.features import declared, loaded
+from sessions_app.kit.rest.base import HubView
 from sessions_app.kit.rest.routing import RestRouter
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.protocol.json import Json
 from sessions_app.rest.keys import KeyViewSet
 from sessions_app.rest.processes import ProcessViewSet
-from sessions_app.rest.saved_views import SavedViewViewSet
 from sessions_app.rest.sessions import SessionViewSet
 from sessions_app.rest.waiting import WaitingChangeViewSet
 from sessions_app.rest.workspaces import WorkspaceViewSet
@@ -65,11 +65,15 @@ class NamedFormat(DefaultContentNegotiation):
         return super().select_renderer(request, renderers, named)
 
 
-class SchemaView(SpectacularAPIView):
+class SchemaView(HubView, SpectacularAPIView):
     """The OpenAPI document, made once in each language and format: it takes seconds, and anybody may ask for it."""
 
     renderer_classes: list[type[BaseRenderer]] = [JsonDocument, OpenApiYamlRenderer2]
     content_negotiation_class = NamedFormat
+    permission_classes = ()
+    authentication_classes = ()
+    generator_class = SchemaGenerator
+    serve_public = True
     missing = "The schema is given as ?format=json or ?format=yaml."
     _made: ClassVar[dict[tuple[str, str, str], bytes]] = {}
     _making = threading.Lock()
@@ -87,15 +91,27 @@ class SchemaView(SpectacularAPIView):
     def _content(self, key: tuple[str, str, str], request: Request) -> bytes:
         if key not in self._made:
             with translation.override(key[0]):
-                generator: Any = self.generator_class()
-                document = generator.get_schema(request=request, public=self.serve_public)
+                make: Any = self.generator_class  # drf-spectacular has few types
+                generator = make(urlconf=get_urlconf())
+                with _patched(_of_host()):
+                    document = generator.get_schema(request=request, public=self.serve_public)
                 self._made[key] = force_bytes(request.accepted_renderer.render(document))
         return self._made[key]
 
 
+_patched: Any = patched_settings  # drf-spectacular has few types
+
+
+def _of_host() -> dict[str, Any]:
+    """Return the settings that the document is made with where SPECTACULAR_SETTINGS are those of a host."""
+    own = settings.HUB_OPENAPI if settings.MCPHUB_EMBEDDED else {}
+    return {name: value for name, value in own.items() if not name.startswith("SERVE_")}
+
+
 def add_server(result: dict[str, Json], generator: object, request: object, public: bool) -> dict[str, Json]:
-    """Add the hub's address: its public one, else the document's origin; a postprocessing hook."""
-    return {"openapi": result["openapi"], "servers": [{"url": public_address() or "/"}], **result}
+    """Add the hub's address: its public one, else its path at the document's origin; a postprocessing hook."""
+    here = get_script_prefix().rstrip("/") or "/"
+    return {"openapi": result["openapi"], "servers": [{"url": public_address() or here}], **result}
 
 
 def add_declared(result: Any, **given: Any) -> Any:
@@ -106,13 +122,20 @@ def add_declared(result: Any, **given: Any) -> Any:
 
 
 @extend_schema(exclude=True)
-class UnknownAddress(APIView):
+class UnknownAddress(HubView):
     authentication_classes = ()
     permission_classes = ()
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         self.format_kwarg = None  # without it DRF would not ask who gets a page
         raise Http404
+
+
+def _docs() -> Any:
+    """Return the view at `docs`: a page that shows the document, in a host, which has not its files, the document."""
+    if settings.MCPHUB_EMBEDDED:
+        return RedirectView.as_view(pattern_name="schema")
+    return SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="api/docs.html")
 
 
 router = RestRouter()
@@ -130,15 +153,12 @@ router.register("secrets", SecretViewSet)
 router.register("offers", OfferViewSet)
 router.register("keys", KeyViewSet)
 router.register("workspaces", WorkspaceViewSet)
-router.register("people", PersonViewSet)
-router.register("groups", GroupViewSet)
 router.register("services", ServiceViewSet)
 router.register("allowed-hosts", AllowedHostViewSet)
 router.register("toolsets", ToolsetViewSet)
 router.register("redaction-rules", RedactionRuleViewSet)
 router.register("resources", ResourceViewSet)
 router.register("prompts", PromptViewSet)
-router.register("saved-views", SavedViewViewSet)
 router.register("waiting-changes", WaitingChangeViewSet)
 router.register("error-mappings", ErrorMappingViewSet)
 router.register("audit/checkpoints", CheckpointViewSet, basename="checkpoint")
@@ -146,6 +166,14 @@ router.register("audit/events", EventViewSet)
 router.register("audit/holds", HoldViewSet)
 router.register("audit/proofs", ProofViewSet, basename="proof")
 router.register("audit/verifications", VerificationViewSet)
+if not settings.MCPHUB_EMBEDDED:  # a host has its people in an admin of its own, and no lists of the console
+    from mcphub.rest.groups import GroupViewSet
+    from mcphub.rest.people import PersonViewSet
+    from sessions_app.rest.saved_views import SavedViewViewSet
+
+    router.register("people", PersonViewSet)
+    router.register("groups", GroupViewSet)
+    router.register("saved-views", SavedViewViewSet)
 for resource in declared(RestResource):
     router.register(resource.prefix, loaded(resource.viewset), basename=resource.basename)
 
@@ -160,8 +188,6 @@ urlpatterns = [
         ConsistencyViewSet.as_view({"get": "between"}),
     ),
     re_path(r"^schema/?$", SchemaView.as_view(), name="schema"),
-    re_path(
-        r"^docs/?$", SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="api/docs.html"), name="docs"
-    ),
+    re_path(r"^docs/?$", _docs(), name="docs"),
     re_path(r"", UnknownAddress.as_view()),
 ]

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, auth
 from django.db import DatabaseError
 from django.http import HttpRequest, QueryDict
 from django.utils.functional import SimpleLazyObject
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
+from rest_framework.settings import DEFAULTS, IMPORT_STRINGS, APISettings
 
 _READS = ("GET", "HEAD")
 
 
 class PagesForPeople(DefaultContentNegotiation):
-    """Adds pages to a view's formats, for browsers.
+    """Adds pages to a view's formats, for browsers, where there is a console.
 
     They come last, so that `*/*` and `application/json` find JSON first. They are no `renderer_classes`: OpenAPI would
     promise them to programs.
     """
+
+    settings: Any = APISettings(settings.HUB_REST, DEFAULTS, IMPORT_STRINGS)
+    """As `kit.rest.base` has them, which reads this module."""
 
     def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
         if not _may_be_a_browser(request._request):
@@ -36,7 +41,11 @@ class PagesForPeople(DefaultContentNegotiation):
 
 
 def _may_be_a_browser(request: HttpRequest) -> bool:
-    """Return whether a page can be shown: to users of the console, and to anonymous visitors, who may log in."""
+    """Return whether a page can be shown: to users of the console, which a host has not, and to anonymous visitors,
+    who may log in.
+    """
+    if settings.MCPHUB_EMBEDDED:
+        return False
     if request.method not in _READS or "Authorization" in request.headers or not request.path.startswith("/api/"):
         return False
     remember_person(request)

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -19,6 +19,7 @@ from mcphub.console_access import keep_console
 from sessions_app import people
 from sessions_app.keys.making import groups_beyond
 from sessions_app.kit.lists.filters import ListFilter, TextIs, YesOrNo
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import (
     AskedSerializer,
     Named,

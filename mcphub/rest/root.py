@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from django.urls import resolve
+from django.conf import settings
+from django.urls import resolve, reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import override
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from mcphub.parts import RestEndpoint, RestResource
 from mcphub.rest.pages import PageRenderer
 from sessions_app.kit.features import declared
+from sessions_app.kit.rest.base import HubView
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.models import ApiKey
 from sessions_app.rest.access import may_read
 
@@ -57,6 +58,8 @@ _CORE: Mapping[str, _StrOrPromise] = {
     "audit/export": _("The audit log as one file, to download."),
 }
 """Address below `/api/` -> its description, without features' additions."""
+OF_CONSOLE = frozenset({"groups", "people", "saved-views"})
+"""What a host project has in its own admin, or not at all."""
 _PEOPLE_ONLY = frozenset({"groups", "launch-profiles", "people", "saved-views"})
 
 
@@ -67,8 +70,9 @@ def endpoints() -> dict[str, RestEndpoint]:
 
 def about() -> dict[str, _StrOrPromise]:
     """Return address below `/api/` -> its description."""
+    core = {name: words for name, words in _CORE.items() if not (settings.MCPHUB_EMBEDDED and name in OF_CONSOLE)}
     rows = {each.prefix: each.about for each in declared(RestResource)}
-    return {**_CORE, **rows, **{name: each.about for name, each in endpoints().items()}}
+    return {**core, **rows, **{name: each.about for name, each in endpoints().items()}}
 
 
 class ListedSerializer(serializers.Serializer[Any]):
@@ -87,7 +91,7 @@ class RootSerializer(serializers.Serializer[Any]):
     resources = ListedSerializer(many=True, help_text="Those that the key, or the person, may read.")
 
 
-class RootView(APIView):
+class RootView(HubView):
     """The list contains the resources that the key or the person may read, as the console's map does, and nothing
     else.
     """
@@ -127,4 +131,4 @@ def view_of(name: str) -> Any:
 
 
 def _at(request: Request, path: str) -> str:
-    return str(request.build_absolute_uri(f"/api/{path}"))
+    return str(request.build_absolute_uri(reverse("api-root") + path))

@@ -15,7 +15,7 @@ class Description(HubConsumer):
 
     async def handle(self) -> None:
         scheme = self.scope.get("scheme", "http")
-        base = f"{scheme}://{self.headers.host}"
+        base = f"{scheme}://{self.headers.host}{self.scope.get('root_path', '')}"
         body = {
             **SERVER_INFO,
             "protocolVersions": list(revisions.ALL),

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from sessions_app import accountable
 from sessions_app.keys import making
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.schema import HeldBackSerializer
+from sessions_app.kit.rest.schema import HeldBackSerializer, extend_schema
 from sessions_app.kit.rest.writing import (
     AskedSerializer,
     Named,

@@ -9,13 +9,14 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import QueryDict
 from django.urls import reverse
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 
 from sessions_app.admin import lists
 from sessions_app.kit.lists.filters import ListFilter, TextIs, YesOrNo
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import RowSerializer, StrictText, WritingViewSet
 from sessions_app.models.lists import SavedView
 from sessions_app.protocol.errors import Forbidden

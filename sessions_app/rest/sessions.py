@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app import store
 from sessions_app.filters import SESSION_FILTERS
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, RowViewSet
 from sessions_app.models import McpSession
 from sessions_app.protocol.errors import MethodNotAllowed

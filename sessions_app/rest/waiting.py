@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 
 from sessions_app.filters import WAITING_FILTERS
 from sessions_app.history import guarding
 from sessions_app.history.models import WaitingChange
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
 
 _STAGES = [*WaitingChange.State.values, "expired"]

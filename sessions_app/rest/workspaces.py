@@ -6,11 +6,12 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import transaction
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.response import Response
 
 from sessions_app.kit.lists.filters import ListFilter, TextIs
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, WritingViewSet, permissions
 from sessions_app.models import McpWorkspace
 from sessions_app.protocol.errors import Forbidden, MethodNotAllowed

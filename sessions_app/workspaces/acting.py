@@ -54,8 +54,8 @@ def acting_of(user: Any) -> Acting | None:
 
 def find(request: HttpRequest) -> Acting | None:
     """Return the workspace of a request, by its login's choice and the person's current rights."""
-    user = request.user
-    if not user.is_authenticated or not user.is_active:
+    user = getattr(request, "user", None)  # a host project may have no logins
+    if user is None or not user.is_authenticated or not user.is_active:
         return None
     chosen = request.session.get(CHOSEN)
     if chosen is None and user.is_staff:

@@ -1,10 +1,11 @@
 """`make conformance`: MCP's official suite against a hub that this starts itself.
 
-    python -m tests.conformance.run [--only RUN]...
+    python -m tests.conformance.run [--only RUN]... [--prefix PATH]
 
 Seven runs of the suite: its two frozen sets of requirements, everything that it has for three revisions, and the
-scenarios of the skills extension, of skills of the hub and of those of an upstream. The exit status is 0 only if each
-scenario that the suite lists was run, with at least one success and no failure, warning or skipped check.
+scenarios of the skills extension, of skills of the hub and of those of an upstream. With a prefix, the hub is mounted
+there in a Django project of somebody else, which has no skills: five runs. The exit status is 0 only if each scenario
+that the suite lists was run, with at least one success and no failure, warning or skipped check.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from tests import operations
 from tests.clients import install
 from tests.features.skills import operations as skills
+from tests.host_project import HostProject
 from tests.servers import FIXTURES, Hub, until
 from tests.upstreams.conftest import Operator, Peer
 from tests.waiting import PATIENCE_SECONDS
@@ -48,6 +50,7 @@ WITHOUT_A_TEST = {"tasks-status-notifications"}
 alpha.12: the scenario's body is one skipped check). What it describes is shown by
 `tests/wire/test_tasks.py::test_a_subscription_tells_of_its_tasks`. It is complained of once the suite tests it."""
 
+_BUNDLE = Path(__file__).parent / "fixtures" / "bundle.json"
 _TIMEOUT_SECONDS = 1200
 """Of a run of the suite, which is some dozens of scenarios."""
 OF_A_SCENARIO = ("--timeout", str(PATIENCE_SECONDS * 1000))
@@ -84,9 +87,12 @@ def main() -> int:
         metavar="RUN",
         help=" | ".join([*RUNS, SKILLS, RELAYED]),
     )
+    parser.add_argument("--prefix", default="", metavar="PATH", help="mount it in a host project, such as at /x/y")
     options = parser.parse_args()
     folder = install.node()
     assert folder is not None
+    if options.prefix:
+        return _mounted(folder, options.prefix, options.only or list(RUNS))
     complaints: list[str] = []
     with (
         tempfile.TemporaryDirectory(prefix="mcphub-conformance-") as work,
@@ -106,6 +112,30 @@ def main() -> int:
             scenarios = results(folder, hub.port, RUNS[run], out)
             complaints += report(run, scenarios, listed(folder, RUNS[run]))
         log = hub.log()
+    return _ended(complaints, log)
+
+
+def _mounted(folder: Path, prefix: str, runs: list[str]) -> int:
+    """Run the suite against a hub within a host project."""
+    complaints: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="mcphub-conformance-") as work:
+        project = HostProject(Path(work) / "project", prefix)
+        project.environment |= {"MCPHUB_ALLOW_ANONYMOUS": "1", "MCPHUB_EGRESS_ALLOW": "127.0.0.1"}
+        project.follow()
+        with (project.folder / "shop" / "settings.py").open("a") as settings:
+            settings.write(f'INSTALLED_APPS += ["{FIXTURES}"]\n')
+        project.run(f"python manage.py mcphub catalog load {_BUNDLE}")
+        with project.served():
+            for run in runs:
+                out = Path(work) / run.replace(" ", "-")
+                scenarios = results(folder, project.port, RUNS[run], out, prefix)
+                complaints += report(run, scenarios, listed(folder, RUNS[run]))
+        log = (project.folder / "server.log").read_text()
+    return _ended(complaints, log)
+
+
+def _ended(complaints: list[str], log: str) -> int:
+    """Print what must not be; return the exit status."""
     if complaints:
         print(f"\nThe hub's log ends with:\n{log[-2000:]}", file=sys.stderr)
     for complaint in complaints:
@@ -120,9 +150,9 @@ def listed(folder: Path, which: list[str]) -> set[str]:
     return set(re.findall(r"^  - (\S+)", told, re.MULTILINE))
 
 
-def results(folder: Path, port: int, which: list[str], out: Path) -> list[Scenario]:
+def results(folder: Path, port: int, which: list[str], out: Path, prefix: str = "") -> list[Scenario]:
     """Let the suite run against a server on this machine, and read what it wrote."""
-    _suite(folder, "server", "--url", f"http://localhost:{port}/mcp", *which, *OF_A_SCENARIO, "-o", str(out))
+    _suite(folder, "server", "--url", f"http://localhost:{port}{prefix}/mcp", *which, *OF_A_SCENARIO, "-o", str(out))
     scenarios = []
     for file in out.glob("server-*/checks.json"):
         # The folder is called server-<scenario>-2026-01-31T12-00-00-000Z.

@@ -76,6 +76,52 @@ def test_outside_of_tests_no_record_can_be_deleted(project: HostProject) -> None
     assert "records never change" in tried.stderr
 
 
+def test_rest_is_at_the_prefix(project: HostProject) -> None:
+    project.call("count_people")
+    with project.rest("audit:read") as rest:
+        root = rest.get("/api/").json()
+        calls = next(each["address"] for each in root["resources"] if each["name"] == "invocations")
+        assert calls == f"{project.url}/api/invocations/"
+        page = rest.get(calls, params={"limit": 1, "tool": "count_people"}).json()
+        assert page["results"][0]["tool_name"] == "count_people"
+        assert page["next"] is None or page["next"].startswith(f"{project.url}/api/invocations/?")
+        assert (
+            rest.get("/api/invocations/x/").json()["error"]["message"].endswith("GET /hub/api/invocations/ lists them.")
+        )
+        assert not {"people", "groups", "saved-views"} & {each["name"] for each in root["resources"]}
+
+
+def test_rest_refuses_visitors_without_a_key(project: HostProject) -> None:
+    refused = httpx2.get(f"{project.url}/api/invocations/", timeout=PATIENCE_SECONDS)
+    assert refused.status_code == 401
+    assert refused.headers["content-type"] == "application/problem+json"
+
+
+def test_a_login_of_the_project_opens_rest(project: HostProject) -> None:
+    with project.browser() as browser:
+        assert browser.get("/hub/api/invocations/").status_code == 200
+        changed = browser.patch("/hub/api/audit/retention", json={"rows_days": 30})
+        assert changed.status_code == 403
+        assert "CSRF" in changed.text
+
+
+def test_the_openapi_document_names_the_prefix(project: HostProject) -> None:
+    document = httpx2.get(f"{project.url}/api/schema?format=json", timeout=PATIENCE_SECONDS).json()
+    assert document["servers"] == [{"url": "/hub"}]
+    assert document["paths"]["/api/invocations/"]["get"]["responses"]["401"]
+
+
+def test_the_description_of_the_server_names_the_prefix(project: HostProject) -> None:
+    found = httpx2.get(f"{project.url}/.well-known/mcp", timeout=PATIENCE_SECONDS).json()
+    assert found["transports"][0]["url"] == f"{project.url}/mcp"
+
+
+def test_a_client_without_a_key_is_not_sent_to_sign_in(project: HostProject) -> None:
+    refused = httpx2.post(f"{project.url}/mcp", json={}, timeout=PATIENCE_SECONDS)
+    assert refused.status_code == 401
+    assert "resource_metadata" not in refused.headers["www-authenticate"]
+
+
 def test_a_call_without_a_key_is_refused(project: HostProject) -> None:
     assert project.ask("tools/list", key="mcph_wrong")["error"]["data"]["errorCode"] == "unauthorized"
 
@@ -89,16 +135,49 @@ def test_pages_of_the_project_stay_where_they_were(project: HostProject) -> None
 
 def test_the_stock_admin_shows_calls_and_lets_nobody_edit_them(project: HostProject) -> None:
     project.call("count_people")
-    site = project.url.removesuffix("/hub")
-    with httpx2.Client(base_url=site, timeout=PATIENCE_SECONDS, follow_redirects=True) as browser:
-        browser.get("/admin/login/")
-        sent = {"username": "ann", "password": "a-long-password", "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
-        browser.post("/admin/login/", data=sent)
+    with project.browser() as browser:
         calls = browser.get("/admin/invocations/mcptoolinvocation/")
         assert "count_people" in calls.text
         assert browser.get("/admin/invocations/mcptoolinvocation/add/").status_code == 403
         assert browser.get("/admin/sessions_app/apikey/").status_code == 200
         assert "count_people" in browser.get("/admin/tools_catalog/mcptooldefinition/").text
+
+
+def test_the_stock_admin_shows_what_a_call_got_and_records_who_read_it(project: HostProject) -> None:
+    project.call("count_people")
+    with project.browser() as browser:
+        listed = browser.get("/admin/invocations/mcptoolinvocation/?q=count_people").text
+        (call, *_) = re.findall(r'href="(/admin/invocations/mcptoolinvocation/\d+/change/)', listed)
+        assert "structuredContent" in browser.get(call).text
+        assert call in browser.get("/admin/sessions_app/auditevent/").text
+
+
+def test_the_stock_admin_switches_a_tool_in_the_name_of_its_person(project: HostProject) -> None:
+    with project.browser() as browser:
+        page = "/admin/tools_catalog/mcptooldefinition/?q=user_retrieve"
+        (row,) = re.findall(r'name="_selected_action" value="(\d+)"', browser.get(page).text)
+        for action in ("switch_off", "switch_on"):
+            sent = {"action": action, "_selected_action": row, "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+            assert "Changed: 1." in browser.post(page, data=sent).text
+    rows = "E.objects.order_by('pk').values_list('via', 'actor_label')"
+    asked = f"from sessions_app.history.models import AuditEvent as E; print(*{rows}.last())"
+    assert project.run(f'python manage.py shell -v 0 -c "{asked}"') == "admin ann\n"
+
+
+def test_an_admin_site_without_the_pages_is_named_with_the_line_to_write(project: HostProject) -> None:
+    urls = project.folder / "shop" / "urls.py"
+    before = urls.read_text()
+    try:
+        own = 'from django.contrib import admin\nfrom django.urls import path\n\nsite = admin.AdminSite(name="staff")\n'
+        urls.write_text(own + 'urlpatterns = [path("office/", site.urls)]\n')
+        found = project.attempt("python manage.py check").stderr
+        assert "mcphub.W104" in found
+        assert "add_pages(site)" in found
+        mended = own + "from mcphub.embedding import add_pages\nadd_pages(site)\n"
+        urls.write_text(mended + 'urlpatterns = [path("office/", site.urls)]\n')
+        assert project.run("python manage.py check") == "System check identified no issues (0 silenced).\n"
+    finally:
+        urls.write_text(before)
 
 
 def test_it_takes_ten_lines_of_the_project(project: HostProject) -> None:
@@ -165,6 +244,7 @@ def test_a_server_with_the_defaults_of_sqlite_does_not_start(project: HostProjec
         ('"PUBLIC_ADDRESS": 1', "PUBLIC_ADDRESS, and the hub has no such setting"),
         ('"DATABASE_URL": "x"', "DATABASES counts"),
         ('"FEATURES": ["chat"]', "chat, which need the hub's own project"),
+        ('"SIGN_IN": True', "MCPHUB has SIGN_IN, whose pages and documents need the hub's own project"),
         ('"CALL_TIMEOUT_SECONDS": "soon"', "MCPHUB_CALL_TIMEOUT_SECONDS is 'soon'; write a number"),
         ('"LIMITS": {"max_cals": 5}', "MCPHUB_LIMITS names max_cals, and there is no such limit. Write max_calls"),
         ('"MAX_CALLS": "many"', "MCPHUB_MAX_CALLS is 'many'; write a number"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from asgiref.sync import async_to_sync
 from django.db.models import OuterRef, Subquery
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.history.events import actor_of
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
 from tools_catalog.accounts import signing_in
 from tools_catalog.filters import ACCOUNT_FILTERS

@@ -10,7 +10,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -18,6 +18,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from sessions_app import bus
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.tried import TriedSerializer, tried
 from sessions_app.kit.rest.writing import Named, RowSerializer, StrictText, WritingViewSet, attribute, permissions
 from sessions_app.protocol.errors import Forbidden, MethodNotAllowed

@@ -6,7 +6,8 @@ from django.contrib.auth.models import Group
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from sessions_app.kit.rest.writing import JSONObject, JSONValue, Named, ReasonedSerializer, StrictText, permissions
+from sessions_app.kit.rest.json_fields import JSONObject, JSONValue
+from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictText, permissions
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.filters import PROMPT_FILTERS, RESOURCE_FILTERS

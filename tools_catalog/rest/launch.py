@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 
-from sessions_app.kit.rest.writing import (
-    JSONValue,
-    ReasonedSerializer,
-    StrictText,
-    WritingViewSet,
-    attribute,
-    permissions,
-)
+from sessions_app.kit.rest.json_fields import JSONValue
+from sessions_app.kit.rest.schema import extend_schema
+from sessions_app.kit.rest.writing import ReasonedSerializer, StrictText, WritingViewSet, attribute, permissions
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.models import LaunchProfile, Secret
 

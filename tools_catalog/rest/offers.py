@@ -6,14 +6,16 @@ from difflib import unified_diff
 
 from django.db import transaction
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import AskedSerializer, JSONValue, Named, RowSerializer, RowViewSet, StrictText
+from sessions_app.kit.rest.json_fields import JSONValue
+from sessions_app.kit.rest.schema import extend_schema
+from sessions_app.kit.rest.writing import AskedSerializer, Named, RowSerializer, RowViewSet, StrictText
 from sessions_app.kit.shown import visible
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.discovery import proposals

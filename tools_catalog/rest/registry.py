@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive
-from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from sessions_app import endpoints
+from sessions_app.kit.rest.base import HubView
 from sessions_app.kit.rest.errors import NOT_FOUND
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.protocol.errors import EgressRefused, Forbidden, HubError, InvalidParams
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.models import McpConnection, McpToolset
@@ -74,7 +74,7 @@ class MayRead(BasePermission):
         return bool(settings.MCPHUB_PUBLIC_REGISTRY)
 
 
-class _View(APIView):
+class _View(HubView):
     permission_classes = (MayRead,)
     missing = NoSuchServer.sentence
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Model, QuerySet
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins
 from rest_framework.serializers import BaseSerializer
 
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import WritingViewSet, attribute
 from tools_catalog.rest.tools import SCOPES, visible_rows
 

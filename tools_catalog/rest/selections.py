@@ -7,12 +7,13 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import transaction
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictText, WritingViewSet, permissions
 from sessions_app.protocol.errors import MethodNotAllowed
 from sessions_app.workspaces.rest import workspace_field

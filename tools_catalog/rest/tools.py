@@ -15,15 +15,16 @@ from django.db.models import Model, Q, QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import OpenApiParameter, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.json_fields import JSONObject
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import (
-    JSONObject,
     Named,
     RowSerializer,
     RowViewSet,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import Group, User
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -14,16 +14,9 @@ from rest_framework.response import Response
 from mcphub.features.access_review import deciding
 from mcphub.features.access_review.filters import GRANT_FILTERS, REVIEW_FILTERS
 from mcphub.features.access_review.models import LONGEST_REASON, AccessReview, ReviewedGrant
-from sessions_app.kit.rest.writing import (
-    AskedSerializer,
-    JSONObject,
-    JSONValue,
-    Named,
-    RowSerializer,
-    RowViewSet,
-    StrictInteger,
-    StrictText,
-)
+from sessions_app.kit.rest.json_fields import JSONObject, JSONValue
+from sessions_app.kit.rest.schema import extend_schema
+from sessions_app.kit.rest.writing import AskedSerializer, Named, RowSerializer, RowViewSet, StrictInteger, StrictText
 from sessions_app.protocol.errors import Forbidden
 from sessions_app.workspaces.rest import workspace_field
 

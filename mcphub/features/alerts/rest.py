@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -17,6 +16,7 @@ from mcphub.features.alerts.models import Alert
 from sessions_app.kit.database import TookTooLong
 from sessions_app.kit.lists.filters import ListFilter, OneOf, YesOrNo
 from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictInteger
 from sessions_app.models import ApiKey, McpWorkspace
 from tools_catalog.models import McpConnection, McpToolDefinition

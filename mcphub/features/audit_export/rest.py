@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers
 
 from mcphub.features.audit_export import service
 from mcphub.features.audit_export.models import ShippingTarget
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
 
 _SCOPE = {"read": "audit:read", "write": "audit:read"}

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 from asgiref.sync import async_to_sync
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.permissions import SAFE_METHODS
@@ -19,6 +18,7 @@ from mcphub.features.chat.models import ChatModel, ChatProvider, ChatProviderSta
 from mcphub.features.chat.providers import health, probe
 from mcphub.features.chat.providers.snapshot import model_of, provider_of
 from sessions_app.kit.lists.filters import ListFilter, OneOf, TextIs, YesOrNo
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.tried import TriedSerializer, tried
 from sessions_app.kit.rest.writing import (
     AskedSerializer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -15,6 +15,7 @@ from invocations.rest.serializers import sees_bodies
 from mcphub.features.error_groups.filters import ERROR_FILTERS
 from mcphub.features.error_groups.judging import judge
 from mcphub.features.error_groups.models import ErrorGroup
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, StrictText
 from sessions_app.protocol.errors import Forbidden
 from sessions_app.protocol.json import Json

@@ -7,7 +7,7 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.db.models import Q
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -21,7 +21,9 @@ from sessions_app.caller import caller_of_key, person_of
 from sessions_app.history.events import Actor, actor_of
 from sessions_app.kit.lists.filters import ListFilter, YesOrNo
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import AskedSerializer, JSONObject, RowSerializer, RowViewSet, StrictText
+from sessions_app.kit.rest.json_fields import JSONObject
+from sessions_app.kit.rest.schema import extend_schema
+from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, RowViewSet, StrictText
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import Forbidden, RateLimited
 from sessions_app.protocol.json import Json

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -16,6 +15,7 @@ from mcphub.features.guardrails.filters import GUARDRAIL_FILTERS
 from mcphub.features.guardrails.models import McpGuardrail
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import AskedSerializer, ReasonedSerializer, StrictInteger, permissions
 from sessions_app.protocol.json import Json
 from tools_catalog.detectors.scanning import GROUPS, KINDS

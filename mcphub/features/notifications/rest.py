@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins, serializers
 
 from mcphub.features.notifications import noticing
 from mcphub.features.notifications.catalogue import KINDS
 from mcphub.features.notifications.filters import DELIVERY_FILTERS, NOTICE_FILTERS
 from mcphub.features.notifications.models import Delivery, Notice
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
 from sessions_app.models import ApiKey
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -18,6 +17,7 @@ from mcphub.features.quotas.models import MOST_LIMIT, McpQuota
 from sessions_app.history import guarding
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.filters import refuse_strange
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictInteger, permissions
 from sessions_app.models import ApiKey
 from tools_catalog.rest.removable import RemovableViewSet, described

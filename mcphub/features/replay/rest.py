@@ -7,7 +7,7 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.http import Http404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,7 +23,9 @@ from mcphub.features.replay import rules as replay
 from sessions_app import transports
 from sessions_app.caller import Caller, caller_of, caller_of_key
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.writing import AskedSerializer, JSONValue, RowViewSet, StrictBoolean, StrictText
+from sessions_app.kit.rest.json_fields import JSONValue
+from sessions_app.kit.rest.schema import extend_schema
+from sessions_app.kit.rest.writing import AskedSerializer, RowViewSet, StrictBoolean, StrictText
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import (
     DuplicateRequest,

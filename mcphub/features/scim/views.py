@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 from scim2_models import (
     Context,
     Error,
@@ -28,6 +27,7 @@ from scim2_models import (
 
 from mcphub.features.scim import discovery, groups, people, searching
 from mcphub.features.scim.resources import TOLERANT, DirectoryGroup, DirectoryUser, group_shown, person_shown
+from sessions_app.kit.rest.base import HubView
 from sessions_app.kit.rest.errors import render_exception
 from sessions_app.kit.rest.wire import AnyAccept, JSONParser, JSONRenderer
 from sessions_app.models import ApiKey
@@ -47,7 +47,7 @@ class ScimRenderer(JSONRenderer):
     media_type = "application/scim+json"
 
 
-class ScimView(APIView):
+class ScimView(HubView):
     authentication_classes = (KeyAuthentication,)
     parser_classes = (JSONParser,)
     renderer_classes = (ScimRenderer,)

@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.db.models import F, Prefetch
 from django.utils.translation import gettext as _t
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -22,8 +22,9 @@ from mcphub.features.skills.filters import SKILL_FILTERS
 from mcphub.features.skills.findings import findings
 from mcphub.features.skills.models import Skill, SkillFile, SkillVersion
 from sessions_app.kit.rest.errors import refused_members
+from sessions_app.kit.rest.json_fields import JSONObject
+from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import (
-    JSONObject,
     Named,
     ReasonedSerializer,
     RowSerializer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.core.exceptions import ValidationError
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from mcphub.features.writes.models import WriteStop
 from sessions_app.kit.lists.filters import ListFilter, YesOrNo
 from sessions_app.kit.rest.errors import Conflict
-from sessions_app.kit.rest.schema import HeldBackSerializer
+from sessions_app.kit.rest.schema import HeldBackSerializer, extend_schema
 from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, RowViewSet, StrictText, attribute, permissions
 from sessions_app.workspaces.rest import workspace_field
 

@@ -9,15 +9,18 @@ The second half is a problem of RFC 9457, with `error` as an extension member; c
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import NON_FIELD_ERRORS, DisallowedHost, PermissionDenied, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelInvalid
 from django.http import Http404, JsonResponse
+from django.urls import get_script_prefix
 from rest_framework import exceptions as drf
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -61,6 +64,8 @@ _FIELDS_SENTENCE = "The request was not accepted. `details.fields` says what to 
 _CONFLICT_SENTENCE = (
     "The request keeps to the schema and cannot be done as things stand. `details.fields` says what stands against it."
 )
+_OWN_ADDRESS = re.compile(r"(?<![\w/.])/api/")
+"""In sentences: a host has REST below its prefix."""
 _STANDS_AGAINST = frozenset({"unique", "does_not_exist"})
 """DRF's codes for conflicts with other rows rather than the schema."""
 _UNREADABLE = "The database does not answer now. Try again; /ready says how the hub is."
@@ -92,7 +97,8 @@ class _Raised:
 
     def body(self) -> dict[str, object]:
         retryable = self.status in _RETRYABLE_STATUSES
-        return problem(self.status, self.code, self.message, dict(self.details), retryable)
+        message = _OWN_ADDRESS.sub(f"{get_script_prefix()}api/", self.message)
+        return problem(self.status, self.code, message, dict(self.details), retryable)
 
 
 def problem(
@@ -162,7 +168,7 @@ def _told_of_framework(exc: drf.APIException, context: dict[str, object]) -> _Ra
         sentence = (
             words
             if isinstance(exc, drf.AuthenticationFailed)
-            else ("A key or a login is needed. Send `Authorization: Bearer <key>`, or log in at /admin/.")
+            else f"A key or a login is needed. Send `Authorization: Bearer <key>`, or log in{_where()}."
         )
         return _Raised(401, "unauthorized", sentence, headers={"WWW-Authenticate": "Bearer"})
     if isinstance(exc, drf.NotFound):
@@ -187,6 +193,10 @@ def _told_of_framework(exc: drf.APIException, context: dict[str, object]) -> _Ra
     if status < 500:
         return _Raised(status, "invalid_request", words)
     return _Raised(status, "server_error", errors.HubError.sentence)
+
+
+def _where() -> str:
+    return "" if settings.MCPHUB_EMBEDDED else " at /admin/"
 
 
 def _missing(context: dict[str, object]) -> _Raised:

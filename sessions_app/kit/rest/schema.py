@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
 
+from drf_spectacular import utils
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
 from sessions_app.kit.rest.errors import CODES, NO_TYPE, PROBLEM
-from sessions_app.kit.rest.writing import JSONObject
+from sessions_app.kit.rest.json_fields import JSONObject
 from sessions_app.protocol.json import Json
 
+_Described = TypeVar("_Described")
 _REFUSALS = {
     "400": "The request is malformed; `details` says where.",
     "401": "No key or login, or one that is not valid.",
@@ -113,6 +116,20 @@ class HubSchema(AutoSchema):
             )
             bodies["202"] = {**answer, "description": "A part waits for a second person. The rest is saved."}
         return bodies
+
+
+def extend_schema(**words: Any) -> Callable[[_Described], _Described]:
+    """Return drf-spectacular's decorator, for methods by the hub's schema, whatever a host has as its default."""
+    decorate: Any = utils.extend_schema(**words)
+
+    def described(view: _Described) -> _Described:
+        if not inspect.isclass(view):
+            given: Any = view
+            given.kwargs = {"schema": HubSchema, **getattr(view, "kwargs", {})}
+        found: _Described = decorate(view)
+        return found
+
+    return described
 
 
 class KeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

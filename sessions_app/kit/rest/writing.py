@@ -7,40 +7,17 @@ from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from django.db import models, transaction
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.relations import MANY_RELATION_KWARGS
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.kit.fields import JSONText
+from sessions_app.kit.rest.base import SETTINGS, HubView
 from sessions_app.kit.rest.errors import refused_members
-from sessions_app.protocol.json import Json
+from sessions_app.kit.rest.json_fields import JSONObject
 
 _Model = TypeVar("_Model", bound=models.Model)
-
-
-@extend_schema_field({})
-class JSONValue(serializers.Field[Any, Any, Any, Any]):
-    """Any JSON value, neither read nor changed."""
-
-    def to_internal_value(self, data: Json) -> Json:
-        return data
-
-    def to_representation(self, value: Json) -> Json:
-        return value
-
-
-@extend_schema_field({"type": "object", "additionalProperties": True})
-class JSONObject(JSONValue):
-    """A JSON object of any members."""
-
-    default_error_messages = {"not_an_object": "This must be a JSON object."}
-
-    def to_internal_value(self, data: object) -> dict[str, Json]:
-        if not isinstance(data, dict):
-            self.fail("not_an_object")
-        return data
 
 
 class StrictText(serializers.CharField):
@@ -199,9 +176,11 @@ class RowSerializer(serializers.ModelSerializer[_Model], Generic[_Model]):
         return row
 
 
-class RowViewSet(viewsets.GenericViewSet[_Model], Generic[_Model]):
+class RowViewSet(HubView, viewsets.GenericViewSet[_Model], Generic[_Model]):
     """Rows of one model. OPTIONS is not served: the schema has more detail."""
 
+    pagination_class = SETTINGS.DEFAULT_PAGINATION_CLASS
+    filter_backends = SETTINGS.DEFAULT_FILTER_BACKENDS
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
 
     def finalize_response(self, request: Request, response: Response, *args: object, **kwargs: object) -> Response:
