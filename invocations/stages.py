@@ -82,7 +82,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class CallStage:
-    """Declares a stage of a feature: `module:attribute` of what makes it, once a process, from the `Calls`.
+    """Declares a stage of a feature: `module:attribute` of its factory, once a process, from the `Calls`.
 
     A stage that is a `CommitPart` too takes part in the commits.
     """
@@ -95,7 +95,7 @@ StageAnswer: TypeAlias = Proceed | Refuse | Answer
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a tool's calls come to, before there is one."""
+    """The fate of a tool's calls, as far as it is fixed before one is made."""
 
     refusal: HubError | None = None
     """Each call gets it, whatever its arguments."""
@@ -123,14 +123,14 @@ class Stage(Protocol):
     async def outlooks(
         self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
     ) -> Mapping[Tool, Outlook]:
-        """Return what calls of tools from this source come to now, as far as the stage can say it without arguments.
+        """Return the outlook now of calls from this source, for all tools at once, as far as no arguments are needed.
 
-        Of all tools at once; without those that it has nothing to say of. Raises AuditUnavailable.
+        Tools whose calls the stage does not change are left out. Raises AuditUnavailable.
         """
         return {}
 
     def stop(self) -> None:
-        """Release what the stage holds. The process ends."""
+        """Release resources. The process ends."""
         return
 
 
@@ -161,7 +161,7 @@ class ResultStage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallShaper:
-    """Declares a result shaper of a feature: `module:attribute` of what makes it, once a process, from the `Calls`."""
+    """Declares a result shaper of a feature: `module:attribute` of its factory, once a process, from the `Calls`."""
 
     shaper: str
 

@@ -21,14 +21,14 @@ _URLS: Final = "mcphub.embedding.urls"
 _REST: Final = "/api/"
 
 
-class _Request(ASGIRequest):
+class PrefixedRequest(ASGIRequest):
     urlconf = _URLS
 
 
 class RestHandler(ASGIHandler):
     """Django's application for addresses of the hub. It runs within the process of the host's."""
 
-    request_class = _Request
+    request_class = PrefixedRequest
 
     def __init__(self) -> None:
         super().__init__()
