@@ -164,6 +164,13 @@ def _verify_file(options: argparse.Namespace) -> int:
     return verifier.main(words)
 
 
+def verify() -> int:
+    """Verify the audit as `mcphub audit verify` does without flags; return the exit status."""
+    parser = argparse.ArgumentParser()
+    declare(parser)
+    return run(parser.parse_args(["verify"]))
+
+
 def _verify(options: argparse.Namespace) -> int:
     from invocations.chain import alarms, checking, publishing, service, verifier
 

@@ -61,4 +61,4 @@ def _finish(file: Path, made_at: str, version: str) -> int:
         after = {"made_at": made_at, "version": version}
         events.record("hub.restored", actor=events.on_the_machine(), label=str(file.absolute()), after=after)
     print(f"Restored: the backup of {made_at}, version {version}. Its audit:")
-    return audit.run(argparse.Namespace(verb="verify", export=None, key=None, checkpoint=None, json=False))
+    return audit.verify()
