@@ -126,8 +126,9 @@ def _make_tables() -> None:
 
 def _copy_all(source: SqliteSource, raw: Any) -> dict[str, int]:
     """Fill all tables; return table -> number of rows."""
-    names = [table for table in tables.ours() if table != _OF_DJANGO and source.columns(table)]
-    raw.execute(f"TRUNCATE {', '.join(map(tables.quoted, names))}")  # of what migrations wrote
+    here = [table for table in tables.ours() if table != _OF_DJANGO]
+    raw.execute(f"TRUNCATE {', '.join(map(tables.quoted, here))}")  # of what migrations wrote
+    names = [table for table in here if source.columns(table)]
     raw.execute("SET CONSTRAINTS ALL DEFERRED")
     with progress(sum(map(source.count, names)), "rows") as more:
         counts = {table: _copy(source, raw, table, more) for table in names}
