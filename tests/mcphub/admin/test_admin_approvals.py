@@ -45,7 +45,7 @@ def test_the_page_of_a_call_shows_its_effects_in_the_readers_language_and_no_sen
         html = log_in("Operator").get(where, headers={"accept-language": "ru"}).content.decode()
         assert "уничтожает данные, обращается наружу" in html
         assert "destroys" not in html
-    html = log_in("Operator").get(page).content.decode()
+    html = log_in("Auditor").get(page).content.decode()
     assert "No call of this tool by this caller has been approved yet." in html
 
 
