@@ -31,7 +31,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CODE",
-        help="what its people may do in the console, such as invocations.view_mcptoolinvocation; repeated for more",
+        help="a permission of its people, such as invocations.view_mcptoolinvocation; repeated for more",
     )
     for verb, words in (("add-person", "put people into a group"), ("remove-person", "take people out of a group")):
         each = verbs.add_parser(verb, help=words)
@@ -160,7 +160,7 @@ def _whole(row: Group) -> Mapping[str, Any]:
 
 
 def _line(told: Mapping[str, Any]) -> list[object]:
-    what = f"{len(told['permissions'])} permissions" if told["permissions"] else "no permissions in the console"
+    what = f"{len(told['permissions'])} permissions" if told["permissions"] else "no permissions"
     return [told["name"], f"people: {told['people']}", what]
 
 

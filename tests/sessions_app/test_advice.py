@@ -23,9 +23,8 @@ OWN_NAME = re.compile(r"^mcphub [a-z -]+:")
 CONSOLE_ONLY = {
     "mcphub/commands/account.py": "issuers let people sign in by a browser",
     "mcphub/commands/client_config.py": "a client signs in by a browser",
-    "mcphub/features/audit_export/command.py": "no command creates an export destination",
     "mcphub/features/chat/commands/provider.py": "no command changes a provider",
-    "mcphub/features/notifications/command.py": "no command creates a subscription",
+    "mcphub/features/embeddings/command.py": "no command adds or enables a model",
 }
 
 

@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, HubCommand, NoticeKind, PaletteAction, RestResource, RolePermissions
+from mcphub.parts import ConsolePage, HubCommand, NoticeKind, PaletteAction, RestExamples, RestResource, RolePermissions
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -16,6 +16,7 @@ class AlertsConfig(FeatureConfig):
         RestResource(
             "alerts", "mcphub.features.alerts.rest:AlertViewSet", _("Alerts: thresholds on calls and on money.")
         ),
+        RestExamples("mcphub.features.alerts.examples"),
         ConsolePage(
             "inbox",
             _("Alerts"),

@@ -34,7 +34,7 @@ class EmbeddingsConfig(FeatureConfig):
             _("Models that searches find tools with by meaning, and their state."),
         ),
         RestExamples("mcphub.features.embeddings.examples"),
-        DoctorCheck("embeddings", "mcphub.features.embeddings.state:check"),
+        DoctorCheck(_("embeddings"), "mcphub.features.embeddings.state:check"),
         ConsolePage(
             "catalogue",
             _("Embeddings"),
