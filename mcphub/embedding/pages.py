@@ -54,7 +54,7 @@ class _Shown(admin.ModelAdmin):  # type: ignore[type-arg, unused-ignore]
         return bool(super().has_change_permission(request))
 
     has_decide_permission = may_change
-    """What Django asks for actions with `permissions=["decide"]`."""
+    """The permission that Django checks for actions with `permissions=["decide"]`."""
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         shown = [f"shown_{name}" for name in self.bodies] if request.user.has_perm(_READ_BODIES) else []

@@ -59,7 +59,7 @@ _CORE: Mapping[str, _StrOrPromise] = {
 }
 """Address below `/api/` -> its description, without features' additions."""
 OF_CONSOLE = frozenset({"groups", "people", "saved-views"})
-"""What a host project has in its own admin, or not at all."""
+"""Resources that a host project has in its own admin, or not at all."""
 _PEOPLE_ONLY = frozenset({"groups", "launch-profiles", "people", "saved-views"})
 
 

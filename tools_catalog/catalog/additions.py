@@ -84,7 +84,7 @@ class Checks(Protocol):
     """All checks of a feature at one moment. False: none."""
 
     may_hide: ClassVar[bool]
-    """Whether they may hide tools from callers."""
+    """True for checks that may hide tools from callers."""
 
     def __bool__(self) -> bool: ...
 

@@ -1,1 +1,1 @@
-"""What policies of features share: the tools that one concerns, and the approval that it may demand."""
+"""The common part of features' policies: the tools that one concerns, and the approval that it may demand."""

@@ -70,12 +70,12 @@ def read(path: Path) -> Iterator[Record]:
     with duck() as connection:
         try:
             of_file = f"read_parquet({literal(str(path))})"
-            there = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {of_file}").fetchall()}  # noqa: S608
+            there = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {of_file}").fetchall()}  # noqa: S608 - a literal
             if not {"kind", "position", "hash", "record", "id"} <= there:
                 raise Bad("It lacks columns of an archive.")
             names = [name for name in COLUMNS if name in there]
             shown = ", ".join(_shown(name) for name in names)
-            cursor = connection.execute(f"SELECT {shown} FROM {of_file}")  # noqa: S608
+            cursor = connection.execute(f"SELECT {shown} FROM {of_file}")  # noqa: S608 - our own names
             while rows := cursor.fetchmany(_AT_ONCE):
                 for row in rows:
                     yield _record(dict(zip(names, row, strict=True)))

@@ -1,4 +1,4 @@
-"""What every view of REST has, whatever a host project's REST_FRAMEWORK says about views of its own."""
+"""The base of every view of REST, whatever a host project's REST_FRAMEWORK says about views of its own."""
 
 from __future__ import annotations
 
