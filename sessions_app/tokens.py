@@ -95,8 +95,8 @@ class AccessTokens:
     def __init__(self, elsewhere: Elsewhere | None = None) -> None:
         self._elsewhere = elsewhere
         self._grants: dict[bytes, AccessGrant] = {}
-        self._version = 0
-        """Number of forgotten entries: anything read before the last one may be stale."""
+        self._reading: dict[bytes, asyncio.Task[AccessGrant]] = {}
+        """One look for all requests that show the same token at once."""
         self._rooms = {True: asyncio.Semaphore(_AT_ONCE), False: asyncio.Semaphore(_AT_ONCE_ELSEWHERE)}
         """For the hub's own tokens, and for those of other issuers, which may be slow."""
         self._waiting = {True: 0, False: 0}
@@ -106,43 +106,53 @@ class AccessTokens:
         return found if found is None or found.look_again_at > time.time() else None
 
     async def find(self, digest: bytes, text: str) -> AccessGrant:
-        """Return the content of a token; raise Unauthenticated if it is unknown or revoked."""
+        """Return the content of a token; raise Unauthenticated if it is unknown or revoked, ServerBusy at a bound."""
         found = self.known(digest)
         if found is not None:
             return found
-        is_ours = is_own(text)
-        if not settings.MCPHUB_SIGN_IN or not (is_ours or self._elsewhere is not None):
-            raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
-        if self._waiting[is_ours] >= _MOST_WAITING:
-            raise ServerBusy
+        reading = self._reading.get(digest)
+        if reading is None:
+            is_ours = is_own(text)
+            if not settings.MCPHUB_SIGN_IN or not (is_ours or self._elsewhere is not None):
+                raise Unauthenticated("The key is unknown or was revoked. Ask the operator for a new one.")
+            if self._waiting[is_ours] >= _MOST_WAITING:
+                raise ServerBusy
+            reading = self._reading[digest] = asyncio.create_task(self._read(digest, text, is_ours))
+        return await asyncio.shield(reading)
+
+    async def _read(self, digest: bytes, text: str, is_ours: bool) -> AccessGrant:
+        this = asyncio.current_task()
         self._waiting[is_ours] += 1
         try:
             async with self._rooms[is_ours]:
-                version = self._version
                 if is_ours or self._elsewhere is None:
                     found = await database_sync_to_async(read)(digest)
                 else:
                     found = self.known(digest) or await self._elsewhere.find(text)
+            if found is None:
+                raise Unauthenticated("The access token was revoked, or has expired. Sign in again.")
         except Unauthenticated:
             self._end(digest)
             raise
+        else:
+            if self._reading.get(digest) is this:  # else it was forgotten meanwhile: what was read may be stale
+                if len(self._grants) >= _MOST_KEPT:
+                    self._grants.clear()
+                self._grants[digest] = found
+            return found
         finally:
             self._waiting[is_ours] -= 1
-        if found is None:
-            raise Unauthenticated("The access token was revoked, or has expired. Sign in again.")
-        if version == self._version:
-            if len(self._grants) >= _MOST_KEPT:
-                self._grants.clear()
-            self._grants[digest] = found
-        return found
+            if self._reading.get(digest) is this:
+                del self._reading[digest]
 
     def forget(self, digest: str) -> None:
         """Read a token again when it is next seen; all of them where `digest`, in hexadecimal, is empty."""
-        self._version += 1
         if digest:
             self._grants.pop(bytes.fromhex(digest), None)
+            self._reading.pop(bytes.fromhex(digest), None)
             return
         self._grants.clear()
+        self._reading.clear()
         if self._elsewhere is not None:
             self._elsewhere.forget()
 
