@@ -158,6 +158,10 @@ class ResultStage(Protocol):
         """Return a failure as it goes on, and as it is rendered."""
         ...
 
+    async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
+        """Return what an upstream sent by itself, outside calls and reads, as it goes on. Raises as `result`."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class CallShaper:
@@ -293,6 +297,12 @@ class Stages:
 
     def of_read(self, subject: RowSubject, configuration: Configuration) -> tuple[ResultStage, ...]:
         return tuple(stage for stage in self._result_stages if stage.concerns(subject, configuration))
+
+    async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
+        """Return what an upstream sent by itself, such as an event, as all stages let it go on. Raises the refusal."""
+        for stage in self.of_read(subject, configuration):
+            value = await stage.sent(value, subject, configuration)
+        return value
 
     def _made(self, tool: Tool, configuration: Configuration) -> Chain:
         chosen: tuple[Stage, ...] = ()

@@ -48,7 +48,8 @@ class EventsService(BackgroundService):
         self._deliverer = Deliverer(hub.process_id, lambda: hub.configuration.catalog)
         self._grew = asyncio.Event()
         specs = lambda: hub.configuration.catalog.upstreams.specs  # noqa: E731 - read anew at each look
-        self._relay = EventRelay(hub.process_id, hub.upstreams, specs, hub.is_gone)
+        inspect = lambda value, subject: hub.calls.stages.sent(value, subject, hub.configuration)  # noqa: E731 - as above
+        self._relay = EventRelay(hub.process_id, hub.upstreams, specs, hub.is_gone, inspect)
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod

@@ -15,6 +15,7 @@ from typing import Final
 from channels.db import database_sync_to_async
 from django.utils import timezone
 
+from invocations.subject import RowSubject
 from mcphub.features.events import offers, taking
 from mcphub.features.events.errors import NOT_FOUND, UNSUPPORTED
 from mcphub.features.events.models import EventSource, UpstreamEvent
@@ -46,6 +47,7 @@ _MOST_IN_POLL = 100
 _MOST_QUEUED = 300
 """Notifications of one stream that wait to be stored."""
 _PREFIX: Final = "notifications/events/"
+_EVENT: Final = f"{_PREFIX}event"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,12 @@ class EventRelay:
         pool: Pool,
         specs: Callable[[], Mapping[str, ConnectionSpec]],
         is_gone: Callable[[str], bool],
+        inspect: Callable[[Json, RowSubject], Awaitable[Json]],
     ) -> None:
         self._process_id = process_id
         self._is_gone = is_gone
+        self._inspect = inspect
+        """Returns data of an event as the hub lets them go on; raises HubError for those that it withholds."""
         self._pool = pool
         self._specs = specs
         self._held: dict[int, asyncio.Task[None]] = {}
@@ -213,7 +218,9 @@ class EventRelay:
             came = page.get("events")
             if not isinstance(came, list):
                 raise errors.ResultInvalid("The answer to events/poll has no list of events.")
-            taken = await self._take(wanted, came, page.get("cursor"), skipped=page.get("truncated") is True)
+            taken = await self._take(
+                connection, wanted, came, page.get("cursor"), skipped=page.get("truncated") is True
+            )
             if taken.is_paused or page.get("hasMore") is not True or page.get("cursor") == params["cursor"]:
                 break
             params["cursor"] = page.get("cursor")
@@ -279,15 +286,27 @@ class EventRelay:
                 continue
             skipped = skipped or (what == "active" and params.get("truncated") is True)
             cursor = params.get("cursor", cursor)
-        taken = await self._take(wanted, came, cursor, skipped=skipped)
+        taken = await self._take(connection, wanted, came, cursor, skipped=skipped)
         if ending is not None:
             words = ending.get("message") if isinstance(ending, dict) else None
             raise errors.UpstreamError(f"The upstream ended the subscription: {str(words)[:200]}")
         return taken.is_paused
 
-    async def _take(self, wanted: WantedEvent, came: list[Json], cursor: Json, *, skipped: bool) -> taking.Taken:
+    async def _take(
+        self, connection: Connection, wanted: WantedEvent, came: list[Json], cursor: Json, *, skipped: bool
+    ) -> taking.Taken:
+        subject = RowSubject(method=_EVENT, target=wanted.name, connection=connection.spec.slug)
+        inspected = [await self._inspected(each, subject) for each in came[: taking.MOST_IN_BATCH + 1]]
         store = database_sync_to_async(taking.take)
-        return await asyncio.shield(store(self._process_id, wanted.id, came, cursor, skipped=skipped))
+        return await asyncio.shield(store(self._process_id, wanted.id, inspected, cursor, skipped=skipped))
+
+    async def _inspected(self, entry: Json, subject: RowSubject) -> Json | taking.NotTaken:
+        if not isinstance(entry, dict) or taking.wrong_data(entry.get("data")):
+            return entry
+        try:
+            return {**entry, "data": await self._inspect(entry["data"], subject)}
+        except HubError as error:
+            return taking.NotTaken(f"The data of {str(entry.get('eventId'))[:100]} are withheld: {error}")
 
 
 def _bounded(params: dict[str, Json]) -> dict[str, Json]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -102,10 +102,13 @@ def release(process_id: str, connection_ids: Iterable[int] | None = None) -> Non
     held.update(leased_by="", leased_until=None)
 
 
-def take(process_id: str, event_id: int, came: list[Json], cursor: Json, *, skipped: bool = False) -> Taken:
+def take(
+    process_id: str, event_id: int, came: Sequence[Json | NotTaken], cursor: Json, *, skipped: bool = False
+) -> Taken:
     """Store a batch of one type. `cursor` is the place after the batch; None: the upstream has no places.
 
-    `skipped`: the upstream states that it left out events. Raises LeaseLost.
+    A NotTaken in `came` stands for an event that is refused. `skipped`: the upstream states that it left out events.
+    Raises LeaseLost.
     """
     with transaction.atomic():
         row = _held(process_id, event_id)
@@ -116,6 +119,8 @@ def take(process_id: str, event_id: int, came: list[Json], cursor: Json, *, skip
         reason = ""
         for entry in came[:MOST_IN_BATCH]:
             try:
+                if isinstance(entry, NotTaken):
+                    raise entry
                 event = _read(row, validator, entry)
                 if event.id_there in batch:
                     _same(event, batch[event.id_there].data)
@@ -216,17 +221,22 @@ def _read(row: UpstreamEvent, validator: schemas.Validator, entry: Json) -> Rece
         raise NotTaken(f"An event of another type came: {str(entry.get('name'))[:100]!r}.")
     if not isinstance(id_there, str) or not 0 < len(id_there) <= _LONGEST_ID or not id_there.isprintable():
         raise NotTaken(f"An event has no ID of 1 to {_LONGEST_ID} printable characters.")
+    if problem := wrong_data(data):
+        raise NotTaken(f"The data of {id_there} {problem}.")
+    if validator.may_hold(json.canonical(data)) or not validator.is_valid(data):
+        raise NotTaken(f"The data of {id_there} do not fit the approved schema.")
+    return ReceivedEvent(id_there, entry["data"], _moment(entry.get("timestamp")), entry.get("cursor"))
+
+
+def wrong_data(data: Json) -> str:
+    """Return why data of any event cannot be kept; empty where they can."""
     if not isinstance(data, dict):
-        raise NotTaken(f"The event {id_there} has no data.")
+        return "are missing or no object"
     try:
         text = json.canonical(data)
     except (ValueError, RecursionError) as error:
-        raise NotTaken(f"The data of {id_there} cannot be kept: {error}") from error
-    if len(text.encode()) > MOST_BYTES:
-        raise NotTaken(f"The data of {id_there} are larger than {MOST_BYTES} bytes.")
-    if validator.may_hold(text) or not validator.is_valid(data):
-        raise NotTaken(f"The data of {id_there} do not fit the approved schema.")
-    return ReceivedEvent(id_there, data, _moment(entry.get("timestamp")), entry.get("cursor"))
+        return f"cannot be kept: {error}"
+    return f"are larger than {MOST_BYTES} bytes" if len(text.encode()) > MOST_BYTES else ""
 
 
 def _moment(words: Json) -> datetime | None:

@@ -17,7 +17,7 @@ from invocations.call.call import Call
 from invocations.configuration import Configuration
 from invocations.ledger.rows import Recorded
 from invocations.stages import Place, Proceed, Refuse, ResultStage, Stage, StageAnswer
-from invocations.subject import PROMPTS_GET, RESOURCES_READ, RowSubject
+from invocations.subject import COMPLETE, RowSubject
 from mcphub.features.guardrails.guardrail import (
     ARGUMENTS,
     MASK,
@@ -217,6 +217,16 @@ class GuardingResults(ResultStage):
         fresh = await self._guarding.passed(guardrails, value, text, record, subject)
         return (value, text) if fresh is value else (fresh, json.canonical(fresh))
 
+    async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
+        guardrails = _of_results(subject, configuration)
+        call = GuardedCall(
+            direction=RESULT, tool=subject.target, method=subject.method, connection=subject.connection or ""
+        )
+        looked = await self._guarding.look(guardrails, value, json.canonical(value), call)
+        if looked.refusal is not None:
+            raise looked.refusal
+        return looked.value
+
     def unfit(self) -> HubError:
         return GuardrailRefused(_NEEDED_RESULT)
 
@@ -245,17 +255,16 @@ class GuardingResults(ResultStage):
         }
 
 
-_READS = (RESOURCES_READ, PROMPTS_GET)
-"""The reads that guardrails inspect. A completion is one of few words that the hub or an upstream offers."""
-
-
 def _of_results(subject: Tool | RowSubject, configuration: Configuration) -> tuple[Guardrail, ...]:
-    """Return the guardrails for the result of a call or a read."""
+    """Return the guardrails for the result of a call or a read, or for what an upstream sends.
+
+    Completions have none: each is one of few words that the hub or an upstream offers.
+    """
     if isinstance(subject, Tool):
         found = _of(subject)
     else:
         known = cast("Guardrails | None", configuration.catalog.checks.get(CHECKS_NAME))
-        found = None if known is None or subject.method not in _READS else known.of_read(subject.connection)
+        found = None if known is None or subject.method == COMPLETE else known.of_read(subject.connection)
     return () if found is None else found.result
 
 
