@@ -1,7 +1,16 @@
 from django.utils.translation import gettext_lazy as _
 
 from invocations.parts import EventSubject
-from mcphub.parts import ConsolePage, HubCommand, MyAccessPart, PageRoutes, PeriodicSweep, RolePermissions, TokenSource
+from mcphub.parts import (
+    ConsolePage,
+    DoctorCheck,
+    HubCommand,
+    MyAccessPart,
+    PageRoutes,
+    PeriodicSweep,
+    RolePermissions,
+    TokenSource,
+)
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -45,6 +54,7 @@ class SigninConfig(FeatureConfig):
         MyAccessPart("mcphub.features.signin.my_clients:PART", place=25),
         TokenSource("mcphub.features.signin.issuers.tokens:ForeignTokens"),
         PeriodicSweep("mcphub.features.signin.sweeping:sweep"),
+        DoctorCheck(_("public address"), "mcphub.features.signin.public_address:check"),
         RolePermissions(("signin.view_consent", "signin.view_issuer"), ("Auditor", "Operator")),
         RolePermissions(
             ("signin.delete_consent", "signin.add_issuer", "signin.change_issuer", "signin.test_issuer"), ("Operator",)
