@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sessions_app.kit.features import declared, loaded
 from sessions_app.protocol.json import Json
@@ -43,6 +43,8 @@ class CallChecks:
 
     name: str
     read: str
+    may_hide: bool = False
+    """True for checks that may hide tools from callers."""
 
 
 class ToolCheck:
@@ -60,9 +62,14 @@ class ToolCheck:
     def hides(self, tool: RuledTool, caller: Principal) -> Noted | None:
         """Return the note for the record where the tool is hidden from the caller whatever the call is; else None.
 
-        Asked of `Checks` that may hide tools.
+        Asked of those that are declared to hide tools.
         """
         return None
+
+    @property
+    def may_hide(self) -> bool:
+        """Return whether it decides that: most checks leave it to others."""
+        return type(self).hides is not ToolCheck.hides
 
 
 class Principal(Protocol):
@@ -82,9 +89,6 @@ class Principal(Protocol):
 
 class Checks(Protocol):
     """All checks of a feature at one moment. False: none."""
-
-    may_hide: ClassVar[bool]
-    """True for checks that may hide tools from callers."""
 
     def __bool__(self) -> bool: ...
 
@@ -134,9 +138,10 @@ def additions_follow_toolsets() -> bool:
     return any(loaded(part.follow_toolsets)() for part in declared(ToolAdditions) if part.follow_toolsets)
 
 
-def read_checks() -> dict[str, Checks]:
-    """Read the checks of all features that have any, by the feature's name for them."""
-    read: dict[str, Checks] = {part.name: loaded(part.read)() for part in declared(CallChecks)}
+def read_checks(*, only_hiding: bool = False) -> dict[str, Checks]:
+    """Read the checks of all features that have any, by the feature's name for them; or only those that hide tools."""
+    parts = (part for part in declared(CallChecks) if part.may_hide or not only_hiding)
+    read: dict[str, Checks] = {part.name: loaded(part.read)() for part in parts}
     return {name: checks for name, checks in read.items() if checks}
 
 

@@ -254,7 +254,7 @@ def _assign(
     """Set on a tool the checks that concern one of these views of it, before anybody calls it."""
     found = checks_of(views, checks, toolsets)
     object.__setattr__(tool, "checks", found)
-    object.__setattr__(tool, "hiding", tuple(check for name, check in found.items() if checks[name].may_hide))
+    object.__setattr__(tool, "hiding", tuple(check for check in found.values() if check.may_hide))
 
 
 def _grounds() -> dict[str, object]:

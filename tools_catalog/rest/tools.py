@@ -287,7 +287,7 @@ def _workspaces_of(key: _Key) -> Iterable[int]:
 
 def _hidden_by_checks(key: _Key) -> list[int]:
     """Return the tools that checks of features hide from a key, as they do from MCP's lists."""
-    checks = {name: each for name, each in read_checks().items() if each.may_hide}
+    checks = read_checks(only_hiding=True)
     if not checks:
         return []
     caller = _KeyAsPrincipal(key.principal, key.caller_label, frozenset(key.held_groups().values_list("pk", flat=True)))

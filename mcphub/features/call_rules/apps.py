@@ -22,7 +22,7 @@ class CallRulesConfig(FeatureConfig):
     verbose_name = _("Call rules")
     embeds = True
     parts = (
-        CallChecks("call_rules", "mcphub.features.call_rules.models:read"),
+        CallChecks("call_rules", "mcphub.features.call_rules.models:read", may_hide=True),
         CallStage("mcphub.features.call_rules.stage:Policing"),
         HubCommand(
             "policy",

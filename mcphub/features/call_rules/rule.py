@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 from mcphub.features.call_rules.expressions import Expression, RuleFailed
 from sessions_app.protocol import json
@@ -198,8 +198,6 @@ class Principals:
 
 class Policy:
     """All rules at one moment."""
-
-    may_hide: ClassVar[bool] = True
 
     def __init__(self, rules: Iterable[Rule] = (), groups: Mapping[int, str] | None = None) -> None:
         self.rules = tuple(sorted(rules, key=lambda rule: (-rule.priority, rule.name)))

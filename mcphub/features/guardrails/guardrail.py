@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
@@ -137,8 +137,6 @@ class ToolGuardrails(ToolCheck):
 
 class Guardrails:
     """All at one moment."""
-
-    may_hide: ClassVar[bool] = False
 
     def __init__(self, guardrails: Iterable[Guardrail] = ()) -> None:
         self.guardrails = tuple(sorted(guardrails, key=lambda each: (each.position, each.name)))
