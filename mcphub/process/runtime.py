@@ -356,7 +356,7 @@ class Hub:
         self.follower.on([bus.STREAM_TAKEN], stream_taken)
         self.follower.on([bus.SESSION_ANSWER], lambda event: self.input_requests.heard(event.payload))
         self.follower.on([bus.CALL_CANCELLED], call_cancelled)
-        self.follower.on([bus.ACCOUNTS_CHANGED], lambda event: self.accounts.forget())
+        self.follower.on([bus.ACCOUNTS_CHANGED], lambda event: self.accounts.forget(event.payload))
         self.follower.on([bus.UPSTREAM_REFRESH], lambda event: self.upstreams.refresh(event.payload))
         self.follower.on([bus.UPSTREAM_RECONNECT], lambda event: self.upstreams.reconnect(event.payload))
         self.follower.on([bus.APPROVAL_CHANGED], lambda event: self.calls.approvals.heard(event.payload))
