@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.kit.triggers import Announce, RefuseUpdate, install_after_migrate
+from sessions_app.kit.triggers import Announce, AnnounceEach, RefuseUpdate, install_after_migrate
 from tools_catalog.upstream.states import refused_in_sql
 
 RULES = (
@@ -30,7 +30,7 @@ RULES = (
     Announce("tools_catalog_launchprofile", "tools_changed"),
     Announce("tools_catalog_mcpconnection", "tools_changed"),
     Announce("tools_catalog_mcpupstreamtool", "tools_changed"),
-    Announce(
+    AnnounceEach(
         "tools_catalog_upstreamaccount",
         "accounts_changed",
         ("state", "scopes", "access", "expires_at", "generation", "wanted_scopes"),

@@ -13,10 +13,8 @@ import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -64,11 +62,10 @@ from tools_catalog.accounts.people import ask_person
 from tools_catalog.accounts.resolving import Accounts
 from tools_catalog.call import addresses, session_news
 from tools_catalog.discovery import links
-from tools_catalog.discovery import reconcile as discovery
+from tools_catalog.discovery.storing import ListingStorage
 from tools_catalog.egress import guard as egress
 from tools_catalog.models import PersonalList, aliases, offer_kinds
 from tools_catalog.signals import send_changes
-from tools_catalog.upstream.listing import Offers
 from tools_catalog.upstream.peers import PeerPort
 from tools_catalog.upstream.pool import ConnectionEnvironment, Pool
 from tools_catalog.vault import secret_for
@@ -120,10 +117,7 @@ class Hub:
         self.refused_requests = refused_requests.RefusedRequestLog(
             lambda text: RecordRedaction(self.configuration.redaction).words(text)
         )
-        # Thousands of offers take a minute: not on the thread that everything else asks the database from.
-        self._discovery = partial(
-            database_sync_to_async, thread_sensitive=False, executor=ThreadPoolExecutor(1, "mcphub-discovery")
-        )
+        self.listings = ListingStorage(lambda: not self.is_draining)
         self.links = links.LinkKeeper(self.process_id, without_secrets, self._own.is_gone)
         self.services: list[BackgroundService] = []
         """The features' background services."""
@@ -134,8 +128,8 @@ class Hub:
                 version=settings.MCPHUB_VERSION,
                 report=self.links.report,
                 lasts_seconds=settings.MCPHUB_CALL_TIMEOUT_SECONDS,
-                discovered=self._discovered,
-                discovered_by=self._discovered_by,
+                discovered=self.listings.for_all,
+                discovered_by=self.listings.for_one,
                 further=offer_kinds.readers(),
                 was_listed_to=database_sync_to_async(PersonalList.objects.is_fresh),
                 unprobed=self.links.unprobed,
@@ -362,7 +356,7 @@ class Hub:
         self.follower.on([bus.STREAM_TAKEN], stream_taken)
         self.follower.on([bus.SESSION_ANSWER], lambda event: self.input_requests.heard(event.payload))
         self.follower.on([bus.CALL_CANCELLED], call_cancelled)
-        self.follower.on([bus.ACCOUNTS_CHANGED], lambda event: self.accounts.forget())
+        self.follower.on([bus.ACCOUNTS_CHANGED], lambda event: self.accounts.forget(event.payload))
         self.follower.on([bus.UPSTREAM_REFRESH], lambda event: self.upstreams.refresh(event.payload))
         self.follower.on([bus.UPSTREAM_RECONNECT], lambda event: self.upstreams.reconnect(event.payload))
         self.follower.on([bus.APPROVAL_CHANGED], lambda event: self.calls.approvals.heard(event.payload))
@@ -471,13 +465,6 @@ class Hub:
                 self._callers_to_end.difference_update(principals)
         except Exception as error:
             logger.warning("Sessions of keys that open nothing any more could not be ended yet: %s", error)
-
-    async def _discovered(self, connection_id: int, offers: Offers) -> None:
-        await self._discovery(discovery.reconcile)(connection_id, offers, goes_on=lambda: not self.is_draining)
-
-    async def _discovered_by(self, connection_id: int, principal: str, offers: Offers) -> None:
-        reconcile = self._discovery(discovery.reconcile_for)
-        await reconcile(connection_id, principal, offers, goes_on=lambda: not self.is_draining)
 
     def connected(self, slug: str, principal: str) -> None:
         """React to a newly connected account at an upstream: read its lists now. From any thread."""

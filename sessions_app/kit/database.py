@@ -118,16 +118,27 @@ def _was_ended(error: BaseException | None) -> bool:
 
 
 def in_slices(rows: Sequence[_Row], most: int) -> Iterator[Sequence[_Row]]:
-    """Yield so many rows at a time, for a transaction each. On SQLite it pauses between them for as long as the last
-    one took, unless the caller's own transaction goes on: who waits there for its turn to write asks again at
-    intervals, and would find it taken.
-    """
+    """Yield so many rows at a time, for a transaction each; `giving_way` between them."""
     for start in range(0, len(rows), most):
-        began = time.monotonic()
-        yield rows[start : start + most]
-        database = connections[DEFAULT_DB_ALIAS]
-        if start + most < len(rows) and database.vendor == "sqlite" and not database.in_atomic_block:
-            time.sleep(min(time.monotonic() - began, _LONGEST_PAUSE_SECONDS))
+        if start + most < len(rows):
+            with giving_way():
+                yield rows[start : start + most]
+        else:
+            yield rows[start:]
+
+
+@contextlib.contextmanager
+def giving_way(pause: Callable[[float], object] = time.sleep) -> Iterator[None]:
+    """Pause on SQLite after the block for as long as that took, unless the caller's own transaction goes on.
+
+    Who waits there for its turn to write asks again at intervals, and would find it taken, for as long as others write
+    one transaction after the other.
+    """
+    began = time.monotonic()
+    yield
+    database = connections[DEFAULT_DB_ALIAS]
+    if database.vendor == "sqlite" and not database.in_atomic_block:
+        pause(min(time.monotonic() - began, _LONGEST_PAUSE_SECONDS))
 
 
 def delete_in_slices(rows: QuerySet[Model], most: int = 1000) -> int:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from tests.factories import McpConnectionFactory
 from tools_catalog.discovery.links import LinkKeeper
@@ -22,18 +25,18 @@ def held() -> list[str]:
 def test_figures_that_are_reported_before_the_child_starts_leave_the_right(before: list[LinkState]) -> None:
     async def taken() -> None:
         keeper = LinkKeeper("here", str)
-        link = Link(connection)
+        link = Link(pk)
         for status in before:
             link.status = status
             keeper.report(link)
-        assert await keeper.lease(connection)
+        assert await keeper.lease(pk)
         link.failures, link.is_dirty = 1, True
         keeper.flush([link])  # by the housekeeping, while the child of a killed process is removed
         await keeper._waiting.join()
-        assert await keeper.holder(connection) == "here"
+        assert await keeper.holder(pk) == "here"
         assert await keeper.lost() == set()
 
-    connection = McpConnectionFactory().pk
+    pk = McpConnectionFactory().pk
     asyncio.run(taken())
     assert held() == ["here"]
 
@@ -42,14 +45,31 @@ def test_figures_that_are_reported_before_the_child_starts_leave_the_right(befor
 def test_the_end_of_a_connection_gives_the_right_back(end: LinkState) -> None:
     async def ended() -> None:
         keeper = LinkKeeper("here", str)
-        link = Link(connection)
-        assert await keeper.lease(connection)
+        link = Link(pk)
+        assert await keeper.lease(pk)
         for status in (LinkState.CONNECTING, LinkState.CONNECTED, end):
             link.status = status
             keeper.report(link)
         await keeper._waiting.join()
-        assert await LinkKeeper("there", str).lease(connection)
+        assert await LinkKeeper("there", str).lease(pk)
 
-    connection = McpConnectionFactory().pk
+    pk = McpConnectionFactory().pk
     asyncio.run(ended())
     assert held() == ["there"]
+
+
+def test_the_steps_of_many_connections_are_one_transaction() -> None:
+    async def reported() -> None:
+        keeper = LinkKeeper("here", str)
+        for pk in connections:
+            link = Link(pk)
+            for status in (LinkState.CONNECTING, LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED):
+                link.status = status
+                keeper.report(link)
+        await keeper._waiting.join()
+
+    connections = [McpConnectionFactory().pk for _ in range(20)]
+    with CaptureQueriesContext(connection) as queries:
+        async_to_sync(reported)()
+    assert sum(query["sql"].startswith("BEGIN") for query in queries) == 1
+    assert set(McpConnectionLink.objects.values_list("status", flat=True)) == {"connected"}

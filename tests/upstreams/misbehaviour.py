@@ -213,6 +213,7 @@ ODD_TURNS = {
     "bad_stdio": KINDS["bad_stdio"]
     | _PARTS
     | {
+        "flood": {"transport_error", "timeout"},  # whichever of its bounds comes first
         "exit": {"transport_error"},
         "half_line": {"transport_error"},
         "utf16": {"result_invalid", "timeout"},

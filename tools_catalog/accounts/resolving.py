@@ -8,6 +8,7 @@ wait for that. No transaction is open while the issuer is asked.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -42,6 +43,8 @@ _ELSEWHERE: Final = (
     "The address leads to another server, or accounts are used in another way, than when it was connected."
 )
 _PERSON: Final = "user:"
+_EACH: Final = -1
+"""In place of the number of a row: any may have changed."""
 _MOST: Final = 2000
 """Accounts that a process keeps in memory."""
 _MOST_KEYS: Final = 4
@@ -57,18 +60,31 @@ class Accounts:
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, Stored | None] = OrderedDict()
+        self._reading: dict[Key, _AccountLook] = {}
+        """One look for all calls that need the same account at once."""
         self._locks: dict[Key, asyncio.Lock] = {}
-        self._epoch = 0
         self.nonces: OrderedDict[str, str] = OrderedDict()
         """Origin -> its server's nonce for the next proof."""
 
     def __call__(self, place: AccountPlace, principal: str) -> HeldAccount:
         return HeldAccount(self, place, principal)
 
-    def forget(self) -> None:
-        """Read each account again before its next use."""
-        self._known.clear()
-        self._epoch += 1
+    def forget(self, number: str = "") -> None:
+        """Read an account again before its next use: the row of that number; each where there is none."""
+        for reading in self._reading.values():
+            reading.changed.add(int(number) if number else _EACH)
+        if not number:
+            self._known.clear()
+            return
+        # Where none was found before, this may be it.
+        for key in [key for key, found in self._known.items() if found is None or found.pk == int(number)]:
+            del self._known[key]
+
+    def drop(self, key: Key) -> None:
+        """Read this account again before its next use."""
+        self._known.pop(key, None)
+        if (reading := self._reading.get(key)) is not None:
+            reading.changed.add(_EACH)
 
     def lock(self, key: Key) -> asyncio.Lock:
         """Return the lock of an account: one task of the process renews it."""
@@ -79,16 +95,48 @@ class Accounts:
         if key in self._known and not again:
             self._known.move_to_end(key)
             return self._known[key]
-        began = self._epoch
+        before = self._reading.get(key)
+        if before is not None and not (before.has_begun and (again or before.changed)):
+            return await asyncio.shield(before.task)
+        reading = self._reading[key] = _AccountLook()
+        # All that wait for it may leave, and whose context it would have has threads that end with a request.
+        reading.task = asyncio.create_task(self._read(key, reading, before), context=contextvars.Context())
+        reading.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(reading.task)
+
+    async def _read(self, key: Key, reading: _AccountLook, before: _AccountLook | None) -> Stored | None:
+        if before is not None:
+            await asyncio.wait({before.task})
+        reading.has_begun = True
+        reading.changed.clear()
         try:
             found = await database_sync_to_async(storing.load)(*key)
         except SecretError as error:
             raise AccountRefused(f"The account's tokens cannot be read: {error}") from error
-        if began == self._epoch:  # else it may be older than the news
-            self._known[key] = found
-            while len(self._known) > _MOST:
-                self._locks.pop(self._known.popitem(last=False)[0], None)
-        return found
+        else:
+            if not reading.concerns(found):  # else it may be older than the news
+                self._known[key] = found
+                while len(self._known) > _MOST:
+                    self._locks.pop(self._known.popitem(last=False)[0], None)
+            return found
+        finally:
+            if self._reading.get(key) is reading:
+                del self._reading[key]
+
+
+class _AccountLook:
+    """A look at one account, under way."""
+
+    task: asyncio.Task[Stored | None]
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        self.changed: set[int] = set()
+        """Rows that changed since it began."""
+
+    def concerns(self, found: Stored | None) -> bool:
+        """Return whether what was found may have changed since."""
+        return _EACH in self.changed or (bool(self.changed) if found is None else found.pk in self.changed)
 
 
 class HeldAccount:
@@ -155,8 +203,7 @@ class HeldAccount:
         demanded = Challenge.read(challenge)
         if demanded.error == WANTS_NONCE and sent in self._keys:
             return
-        self._accounts.forget()
-        stored = await self._accounts.stored(self._key)
+        stored = await self._accounts.stored(self._key, again=True)
         if stored is not None and stored.is_connected and stored.access != sent:
             return
         if status == 403:
@@ -201,7 +248,7 @@ class HeldAccount:
         """End an account that opens nothing any more; one that needs nobody comes back by the next try."""
         await self._database(lambda: storing.end(stored.pk, stored.generation, words))
         await self._database(lambda: storing.note_challenge(*self._key, demanded))
-        self._accounts.forget()
+        self._accounts.drop(self._key)
         if not self._is_unattended:
             raise self._needed(None, words)
 
@@ -257,21 +304,19 @@ class HeldAccount:
             raise
         else:
             await asyncio.shield(self._database(lambda: storing.renew(row, answer)))
-        self._accounts.forget()
+        self._accounts.drop(self._key)
         return True
 
     async def _first(self) -> str:
         """Get the first token of the hub's own account. Raises AccountRefused."""
         async with self._accounts.lock(self._key):
-            self._accounts.forget()
-            stored = await self._accounts.stored(self._key)
+            stored = await self._accounts.stored(self._key, again=True)
             if not self._is_good(stored):
                 try:
                     await obtained(*self._key, await self._id_token())
                 except (NotReached, AuthorizationInvalid, SecretError) as error:
                     raise AccountRefused(f"The hub gets no token for {self._place.slug}: {error}") from error
-                self._accounts.forget()
-                stored = await self._accounts.stored(self._key)
+                stored = await self._accounts.stored(self._key, again=True)
             return self._given(stored) if stored is not None else ""
 
     async def _id_token(self) -> str:

@@ -20,6 +20,8 @@ from tools_catalog.upstream.states import LinkState
 
 logger = logging.getLogger(__name__)
 
+_AT_ONCE = 100
+"""Steps that are written in one transaction."""
 _FIGURES = (
     "status",
     "error_message",
@@ -115,13 +117,22 @@ class LinkKeeper:
 
     async def _write_on(self) -> None:
         while True:
-            link, is_end = await self._waiting.get()
+            steps = [await self._waiting.get()]
+            while len(steps) < _AT_ONCE and not self._waiting.empty():
+                steps.append(self._waiting.get_nowait())
             try:
-                await database_sync_to_async(_write)(self._process_id, link, self._redacted, is_end=is_end)
+                await database_sync_to_async(self._write_all)(steps)
             except Exception as error:
-                logger.warning("A step of a connection cannot be written down: %s", error)
+                logger.warning("%d steps of connections cannot be written down: %s", len(steps), error)
             finally:
-                self._waiting.task_done()
+                for _ in steps:
+                    self._waiting.task_done()
+
+    def _write_all(self, steps: list[tuple[Link, bool]]) -> None:
+        """Write steps in one transaction: each of its own would wait for its turn, and all else for this thread."""
+        with transaction.atomic():
+            for link, is_end in steps:
+                _write(self._process_id, link, self._redacted, is_end=is_end)
 
 
 def forget(process_ids: Iterable[str]) -> int:

@@ -48,7 +48,7 @@ class Connection:
         self._suspended = SuspendedCalls(environment.answer_seconds, environment.process_id)
         self._up.has_suspended = lambda: bool(self._suspended)
         self.link = self._up.link
-        self.personal = PersonalLists(spec, environment, self._up.scrub) if spec.lists_per_person else None
+        self.personal = PersonalLists(spec, self._up.keeper, self._up.scrub) if spec.lists_per_person else None
         """Lists of people's accounts, if lists depend on the user."""
         if self.personal is not None:
             self._up.also_changed = self.personal.changed

@@ -41,7 +41,6 @@ class OffersSession(Protocol):
 
 ReadOffers = Callable[[OffersSession, ConnectionSpec, Scrubber], Awaitable[Mapping[str, Listed] | None]]
 """Returns the offers of one kind by their names there; None where nothing is to be changed."""
-Keep = Callable[[int, Offers], Awaitable[None]]
 
 
 async def read(
@@ -70,10 +69,12 @@ class FurtherReader:
         spec: ConnectionSpec,
         scrub: Scrubber,
         readers: Mapping[str, ReadOffers],
-        keep: Keep | None,
+        keep: Callable[[Offers], None],
         took: Callable[[Offers, float], None],
     ) -> None:
-        """`keep` compares offers with the catalogue. `took` gets them, and when they were read."""
+        """`keep` has offers compared with the catalogue, and does not wait for that. `took` gets them,
+        and when they were read.
+        """
         self._spec = spec
         self._took = took
         self._scrub = scrub
@@ -92,16 +93,15 @@ class FurtherReader:
         try:
             if found := await read(session, self._spec, self._scrub, self._readers):
                 self._took(found, began)
-                if self._keep is not None:
-                    await self._keep(self._spec.id, found)
+                self._keep(found)
         except Exception:
-            logger.exception("What %s offers could not be compared with the catalogue", self._spec.slug)
+            logger.exception("What %s offers could not be read", self._spec.slug)
         finally:
             self.is_reading = False
 
     async def read_on(self, session: OffersSession) -> None:
         """Read as long as the session lasts; cancelled at its end."""
-        while self._readers and self._keep is not None:
+        while self._readers:
             self._due.clear()
             await self.read_now(session)
             try:

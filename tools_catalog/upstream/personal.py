@@ -7,7 +7,6 @@ older one than the connection allows, and the catalogue receives each that diffe
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -15,15 +14,13 @@ from weakref import WeakKeyDictionary
 from sessions_app.protocol import errors
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.account import AccountNeeded, AccountRefused
-from tools_catalog.upstream.link import ConnectionEnvironment
+from tools_catalog.upstream.keeping import OfferKeeper
 from tools_catalog.upstream.listing import Listed, Offers
 from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import ConnectionSpec
 
 if TYPE_CHECKING:
     from tools_catalog.upstream.client import UpstreamClient
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -38,9 +35,9 @@ class _ShownToSession:
 class PersonalLists:
     """Of one connection of this process."""
 
-    def __init__(self, spec: ConnectionSpec, environment: ConnectionEnvironment, scrub: Scrubber) -> None:
+    def __init__(self, spec: ConnectionSpec, keeper: OfferKeeper, scrub: Scrubber) -> None:
         self._spec = spec
-        self._environment = environment
+        self._keeper = keeper
         self._scrub = scrub
         self._held: WeakKeyDictionary[UpstreamClient, _ShownToSession] = WeakKeyDictionary()
 
@@ -75,12 +72,7 @@ class PersonalLists:
             tools = offers[listing.TOOL].values()
             offers[listing.RESOURCE] = listing.with_views(offers[listing.RESOURCE], offers[listing.TEMPLATE], tools)
         held.offers, held.listed_at = offers, began
-        if self._environment.discovered_by is None:
-            return
-        try:
-            await self._environment.discovered_by(self._spec.id, principal, offers)
-        except Exception:
-            logger.exception("What %s offers to one account could not be kept", self._spec.slug)
+        self._keeper.take(offers, principal)
 
     async def _listed(self, session: UpstreamClient, kind: str, held: _ShownToSession) -> dict[str, Listed]:
         try:

@@ -39,6 +39,7 @@ from tools_catalog.upstream.breaker import Breaker, Retries
 from tools_catalog.upstream.callers import CallerSessions
 from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.further import FurtherReader
+from tools_catalog.upstream.keeping import OfferKeeper
 from tools_catalog.upstream.link import ConnectionEnvironment, HeldElsewhere, Link
 from tools_catalog.upstream.opening import SessionOpener
 from tools_catalog.upstream.scrubbing import Scrubber
@@ -74,7 +75,8 @@ class Supervisor:
             spec, environment, self.scrub, self.link, list_changed=self.list_changed, updated=self._updated
         )
         self.callers = CallerSessions(spec, self.opener.like)
-        self._further = FurtherReader(spec, self.scrub, environment.further, environment.discovered, self._took)
+        self.keeper = OfferKeeper(spec, environment.discovered, environment.discovered_by)
+        self._further = FurtherReader(spec, self.scrub, environment.further, self.keeper.take, self._took)
         self.loop = asyncio.get_running_loop()
         self.breaker = Breaker(self.loop.time)
         self.under_way = 0
@@ -165,6 +167,7 @@ class Supervisor:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._end_sessions()
+        await self.keeper.end()
         if self.link.status is not LinkState.DISCONNECTED:
             self._to(LinkState.DISCONNECTED)
         self._tell_waiting()
@@ -296,11 +299,8 @@ class Supervisor:
         if self.link.connected_at is None:
             news = offers
         self.offers |= offers
-        if news and self._environment.discovered is not None:
-            try:
-                await self._environment.discovered(self.spec.id, news)
-            except Exception:
-                logger.exception("What %s offers could not be compared with the catalogue", self.spec.slug)
+        if news:
+            self.keeper.take(news)
 
     def _add_views(self, offers: dict[str, dict[str, listing.Listed]]) -> None:
         """Treat the views that tools name as resources, whether the upstream lists those or not."""
