@@ -6,6 +6,7 @@ from mcphub.process import metrics
 from mcphub.process.runtime import Hub
 from mcphub.transports.base import HubConsumer
 from sessions_app.protocol import json
+from sessions_app.protocol.errors import Forbidden
 from sessions_app.protocol.json import Json
 
 
@@ -35,10 +36,12 @@ class Ready(HubConsumer):
 
 
 class Metrics(HubConsumer):
-    """Metrics for Prometheus, with a key that may read the audit: a hub's load is confidential."""
+    """Metrics for Prometheus, with a key that may read the audit of the whole hub: their labels name all tools."""
 
     allowed_methods = ("GET", "HEAD")
 
     async def handle(self) -> None:
         self.caller.need("audit:read")
+        if self.caller.workspace is not None:
+            raise Forbidden("Metrics cover the whole hub. Ask its operator for a key without a workspace.")
         await self.respond(200, await metrics.exposition(self.hub), [(b"content-type", metrics.CONTENT_TYPE)])

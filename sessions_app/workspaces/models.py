@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from django.contrib.auth.models import Group
@@ -13,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.history.guarding import GuardedModel
+from sessions_app.history.guarding import GuardedModel, needs_second_person
 from sessions_app.workspaces.belonging import ROLES, Workspace
 
 SLUG = r"^[a-z0-9][a-z0-9-]{0,31}\Z"
@@ -26,8 +27,9 @@ class McpWorkspace(GuardedModel):
 
     RECORDED_AS = "workspace"
     UNRECORDED: ClassVar[tuple[str, ...]] = ()
-    GUARDED_LINKS = ("auditors", "operators")
-    """Their people read bodies, and decide about calls that wait."""
+    GUARDED_LINKS = ROLES
+    """Members call its tools; the people of the others read bodies, and decide about calls that wait."""
+    JUDGED_LINKS = ("members",)
 
     slug = models.CharField(
         _("name"),
@@ -79,6 +81,17 @@ class McpWorkspace(GuardedModel):
         if self._state.adding and type(self)._default_manager.count() >= MOST_WORKSPACES:
             words = _t("The hub has %(most)d workspaces, the maximum.") % {"most": MOST_WORKSPACES}
             raise ValidationError({"slug": words})
+
+    def admitted_links(self, links: Mapping[str, Iterable[models.Model]]) -> dict[str, list[models.Model]]:
+        """A group is taken out of the members by one person, and let in by two."""
+        admitted = super().admitted_links(links)
+        if "members" not in admitted or self._state.adding or not needs_second_person():
+            return admitted
+        wanted, known = admitted["members"], set(self.members.values_list("pk", flat=True))
+        kept = [group for group in wanted if group.pk in known]
+        if len(kept) < len(wanted):
+            self.hold_links("members", kept, wanted, ())
+        return {**admitted, "members": kept}
 
     def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
         # Calls on record name it: whoever made another of this name would read them.

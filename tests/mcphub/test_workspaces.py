@@ -175,7 +175,7 @@ def test_no_key_gives_a_role_in_a_workspace(two: SimpleNamespace) -> None:
     at = f"/api/workspaces/{two.ours.workspace.slug}/"
     for role in ("auditors", "operators"):
         error_of(client.patch(at, {role: ["mine"]}, content_type="application/json"), 403, "forbidden")
-    assert client.patch(at, {"members": ["mine"]}, content_type="application/json").status_code == 200
+    assert client.patch(at, {"members": ["mine"]}, content_type="application/json").status_code == 202
     made = {"slug": "made", "operators": ["mine"]}
     error_of(client.post("/api/workspaces/", made, content_type="application/json"), 403, "forbidden")
     assert not McpWorkspace.objects.filter(slug="made").exists()

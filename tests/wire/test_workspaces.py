@@ -154,6 +154,25 @@ def test_rest_shows_a_key_of_the_hub_nothing_of_workspaces(red: Speaker, strange
         assert ("red-set" in servers) is bool(own)
 
 
+def test_no_door_beside_django_shows_what_another_workspace_calls(texts: dict[str, str], hub: Hub) -> None:
+    """`tests/mcphub/test_workspace_canaries.py` opens Django's."""
+    from mcphub import routing
+
+    streams = {path for served in routing.SERVED.values() for path in served}
+    doors = sorted({*routing.CONSUMERS, *(f"{prefix}x" for prefix, _ in routing.PREFIXES)} - streams)
+    assert "/metrics" in doors
+    with Speaker(hub.url, texts["blue"]) as blue:
+        call(blue, "blue.echo", "canary of blue")
+    auditor = hub.operate(workspace_operations.auditor, "red")
+    with Speaker(hub.url, auditor) as speaker:
+        until(lambda: speaker.modern("server/discover").status_code == 200)
+        seen = {door: speaker.http.get(door, headers=speaker.headers()) for door in doors}
+    assert [door for door, answer in seen.items() if "blue" in answer.text or answer.status_code >= 500] == []
+    assert seen["/metrics"].status_code == 403
+    everything = httpx2.get(f"{hub.url}/metrics", headers={"authorization": f"Bearer {hub.key}"}).text
+    assert 'tool="blue.echo"' in everything  # or the walk above could not fail
+
+
 def test_who_leaves_the_workspace_is_out_at_once(person: Speaker, hub: Hub) -> None:
     with Speaker(hub.url, hub.operate(workspace_operations.make, ["green"])["green person"]) as leaver:
         until(lambda: "green.echo" in at(leaver, "/w/green/mcp", "tools/list").text)

@@ -78,12 +78,12 @@ def wanted_of(receiver: Receiver, params: dict[str, Json], *, needs_right: bool 
     """Read the event and its arguments; raise InvalidParams, EventMissing, EventForbidden."""
     name = text(params, "name", "the name of an event, as events/list has it")
     kind = KINDS.get(name)
-    if not receiver.knows(name):
-        raise EventMissing(f"There is no event {name[:100]!r}. Ask events/list for the names.", kind="event")
-    if needs_right and not receiver.may_get(name):
-        advice = "with the scope audit:read" if kind is not None else "that sees tools of this upstream"
-        words = f"Your access does not cover {name}. Ask the operator for a key {advice}."
+    if needs_right and kind is not None and receiver.knows(name) and not receiver.may_get(name):
+        words = f"Your access does not cover {name}. Ask the operator for a key with the scope audit:read."
         raise EventForbidden(words, reason="not permitted")
+    # The names of an upstream's events are for who sees its tools: to others it looks as if there were none.
+    if needs_right and not receiver.may_get(name):
+        raise EventMissing(f"There is no event {name[:100]!r}. Ask events/list for the names.", kind="event")
     arguments = params.get("arguments")
     if arguments is None:
         arguments = {}

@@ -39,8 +39,14 @@ class LoginProvider(KeepsOneSecret, GuardedModel):
     """An identity provider (OpenID Connect or SAML 2.0) by which people log in to the hub."""
 
     HIDDEN = ("ciphertext",)
-    GUARDED: ClassVar[Mapping[str, Any]] = {"groups": {}, "admits": "invited", "directory_claim": ""}
-    JUDGED_BY: ClassVar[tuple[str, ...]] = ("issuer", "certificates")
+    GUARDED: ClassVar[Mapping[str, Any]] = {
+        "groups": {},
+        "admits": "invited",
+        "directory_claim": "",
+        "asks_second_factor": True,
+    }
+    JUDGED_BY: ClassVar[tuple[str, ...]] = ("issuer", "certificates", "client_id", "groups_claim")
+    """The mapping gives groups by a claim, and what a claim holds is up to the client over there."""
 
     class Admits(models.TextChoices):
         EVERYBODY = "everybody", _("Everybody with an account there")
@@ -160,6 +166,12 @@ class LoginProvider(KeepsOneSecret, GuardedModel):
 
     def __str__(self) -> str:
         return self.name
+
+    def careful_values(self, stored: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """A second factor that is asked for is given up by two; one that is not is no matter of a new row."""
+        if stored is not None and stored["asks_second_factor"]:
+            return self.GUARDED
+        return {name: value for name, value in self.GUARDED.items() if name != "asks_second_factor"}
 
     def clean(self) -> None:
         self.issuer = self.issuer.strip()

@@ -133,7 +133,15 @@ def test_whoever_sees_no_tool_of_the_upstream_gets_nothing(hub: Hub, speaker: Sp
     hub.operate(events.approve_event, POLLED)
     hub.operate(operations.show_to_group_only, "tools_catalog.McpToolDefinition", {"name": "shop.buy"}, "buyers")
     until(lambda: POLLED not in named(speaker))
-    assert ask(speaker, "events/poll", name=POLLED)["error"]["code"] == -32024
+    unknown = "shop/order.none"
+    missing = ask(speaker, "events/poll", name=unknown)["error"]
+    hidden = ask(speaker, "events/poll", name=POLLED)["error"]
+    assert (hidden["code"], hidden["data"]["kind"]) == (missing["code"], missing["data"]["kind"]) == (-32023, "event")
+    assert hidden["message"] == missing["message"].replace(unknown, POLLED)  # the name alone tells nothing
+    for name in (POLLED, unknown):
+        to = {"name": name, "delivery": {"url": "https://client.example/"}}
+        ended = ask(speaker, "events/unsubscribe", **to)["error"]
+        assert (ended["code"], ended["data"]["kind"]) == (-32023, "subscription")
     hub.operate(operations.show_to_all, "tools_catalog.McpToolDefinition", {"name": "shop.buy"})
     until(lambda: POLLED in named(speaker))
 

@@ -12,6 +12,7 @@ from django.test import Client
 
 from mcphub.features.scim.models import ProvisionedGroup
 from mcphub.groups import ROLES
+from sessions_app.history import deciding
 from sessions_app.models import ApiKey, McpWorkspace
 from tests.factories import UserFactory
 from tests.rest import by_token
@@ -60,6 +61,7 @@ def _into(name: str) -> Callable[[User], tuple[str, str, Any]]:
 
 
 WAYS: dict[str, Callable[[User], tuple[str, str, Any]]] = {
+    "members of a workspace": lambda _: ("PATCH", "/api/workspaces/team/", {"members": [OWN]}),
     "auditors of a workspace": lambda _: ("PATCH", "/api/workspaces/team/", {"auditors": [OWN]}),
     "operators of a workspace": lambda _: ("PATCH", "/api/workspaces/team/", {"operators": [OWN]}),
     "a new workspace with auditors": lambda _: ("POST", "/api/workspaces/", {"slug": "new", "auditors": [OWN]}),
@@ -86,7 +88,8 @@ def standing() -> object:
     """Return all that gives roles: rights of groups and people, who is in which group, and roles of workspaces."""
     through = (Group.permissions.through, User.user_permissions.through, User.groups.through)
     rows = [sorted(model._default_manager.values_list()) for model in through]
-    roles = [McpWorkspace.auditors.through, McpWorkspace.operators.through, ApiKey.groups.through]
+    roles = [getattr(McpWorkspace, role).through for role in ("members", "auditors", "operators")]
+    roles.append(ApiKey.groups.through)
     rows += [sorted(model._default_manager.values_list()) for model in roles]
     return rows, sorted(User.objects.filter(is_staff=True).values_list("pk")), Group.objects.count()
 
@@ -136,7 +139,22 @@ def test_roles_of_a_workspace_wait_for_a_second_person(victim: User) -> None:
     user = User.objects.get(username="mallory")
     for codename in ("view_mcpworkspace", "change_mcpworkspace"):
         user.user_permissions.add(Permission.objects.get(codename=codename))
-    for role in ("auditors", "operators"):
+    team = McpWorkspace.objects.get(slug="team")
+    for role in ("members", "auditors", "operators"):
         assert sent(client, "PATCH", "/api/workspaces/team/", {role: [OWN]}) == 202
-    assert not McpWorkspace.objects.get(slug="team").auditors.exists()
-    assert sent(client, "PATCH", "/api/workspaces/team/", {"members": [OWN]}) == 200
+        assert not getattr(team, role).exists()
+
+
+def test_one_person_takes_a_group_out_of_a_workspace_and_two_let_another_in(victim: User) -> None:
+    team, was = McpWorkspace.objects.get(slug="team"), Group.objects.create(name="was")
+    team.members.set([was, Group.objects.create(name="stays")])
+    client = key_of("people:write")
+    answer = client.patch(
+        "/api/workspaces/team/", json.dumps({"members": ["stays", OWN]}), content_type="application/json"
+    )
+    assert (answer.status_code, answer.json()["fields_held"]) == (202, ["members"])
+    assert [group.name for group in team.members.all()] == ["stays"]
+    deciding.confirm(answer.json()["waiting_change"], UserFactory(is_superuser=True, is_staff=True), "")
+    assert sorted(group.name for group in team.members.all()) == [OWN, "stays"]
+    assert sent(client, "PATCH", "/api/workspaces/team/", {"members": ["stays"]}) == 200
+    assert [group.name for group in team.members.all()] == ["stays"]

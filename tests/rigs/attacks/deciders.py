@@ -77,7 +77,7 @@ def own_approval(target: Target) -> str:
 
 
 def role_by_directory(target: Target) -> str:
-    """A directory's key puts its own group among the auditors and operators of a workspace, and among the roles."""
+    """A directory's key puts its own group among the people of a workspace, and among the roles."""
     target.hub.operate(operations.create, "sessions_app.McpWorkspace", slug="taken")
     with target.rest(target.key("directory", "people:write")) as directory:
         group = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:Group"], "displayName": "own"}
@@ -89,8 +89,12 @@ def role_by_directory(target: Target) -> str:
             "a new workspace": directory.post("/api/workspaces/", json={"slug": "fresh", "auditors": ["own"]}),
             "permissions": directory.patch("/api/groups/own/", json={"permissions": ["invocations.read_bodies"]}),
         }
+        members = directory.patch("/api/workspaces/taken/", json={"members": ["own"]}).status_code
+        now = directory.get("/api/workspaces/taken/").json()["members"]
+    need(members == 202 and not now, f"a directory's key let {now} into a workspace: {members}")
     outcomes = {name: answer.status_code for name, answer in tries.items()}
     need(not [each for each in outcomes.values() if each < 400], f"a directory's key gave a role: {outcomes}")
+    outcomes["members"] = members
     return f"the hub answered with {outcomes}"
 
 

@@ -14,7 +14,7 @@ _SECRET = "AKIA" + "IOSFODNN7EXAMPLE"
 
 
 def read_by_tools(target: Target) -> str:
-    """A key of one workspace asks the hub's own tools for what happened."""
+    """A key of one workspace asks the hub's own tools, REST and metrics for what happened."""
     keys = target.hub.operate(workspace_operations.make, ["red", "blue"])
     auditor = target.hub.operate(workspace_operations.auditor, "red")
     for slug in ("red", "blue"):
@@ -29,8 +29,10 @@ def read_by_tools(target: Target) -> str:
             seen += [name] if "blue" in said else []
     with target.rest(auditor) as client:
         rest = client.get("/api/invocations/?limit=100").text
+        metrics = client.get("/metrics")
     need(not seen and "blue" not in rest, f"calls of blue are shown by {seen or 'REST'}")
-    return "two tools and REST show calls of red alone"
+    need("blue" not in metrics.text, "metrics name the tools of blue")
+    return f"two tools and REST show calls of red alone; metrics were answered with {metrics.status_code}"
 
 
 def _own(said: str) -> str:
@@ -61,6 +63,6 @@ def hidden_in_files(target: Target) -> str:
 
 
 ATTACKS = [
-    Attack("12", "a key of one team reads calls of another by tools", read_by_tools),
+    Attack("12", "a key of one team reads calls of another by tools or metrics", read_by_tools),
     Attack("13", "a secret passes a guardrail as a file", hidden_in_files),
 ]

@@ -31,6 +31,8 @@ class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
     HIDDEN = ("ciphertext",)
     GUARDED: ClassVar[Mapping[str, Any]] = {"enabled": False}
     """It is sent the questions of others: by default, by its aliases, as a fallback."""
+    GUARDED_AS_STORED = ("headers",)
+    """Which organization and project over there reads them."""
     JUDGED_BY = ("base_url",)
 
     class Kind(models.TextChoices):
