@@ -169,7 +169,8 @@ def test_no_door_beside_django_shows_what_another_workspace_calls(texts: dict[st
         seen = {door: speaker.http.get(door, headers=speaker.headers()) for door in doors}
     assert [door for door, answer in seen.items() if "blue" in answer.text or answer.status_code >= 500] == []
     assert seen["/metrics"].status_code == 403
-    everything = httpx2.get(f"{hub.url}/metrics", headers={"authorization": f"Bearer {hub.key}"}).text
+    with Speaker(hub.url, hub.key) as whole:
+        everything = whole.http.get("/metrics", headers=whole.headers()).text
     assert 'tool="blue.echo"' in everything  # or the walk above could not fail
 
 
