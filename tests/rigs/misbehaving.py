@@ -46,6 +46,8 @@ _CONNECTS_SECONDS = 180
 _HEALS_SECONDS = 240
 """The longest pause of an upstream that failed, twice."""
 _GOOD = ("good_http", "good_modern", "good_sse", "good_stdio")
+_LONG_SECONDS = 30
+"""The timeout of a tool that misbehaves in a way that ends otherwise."""
 _ECHO_SECONDS = 10
 """Of the healthy tool of a server that may be deaf: five such calls, and the hub starts it anew."""
 _AT_ONCE = 6
@@ -165,7 +167,24 @@ class Rig:
         return has_exited
 
     async def round(self, habits: dict[str, list[str]], turns: list[tuple[str, str, frozenset[str]]]) -> None:
-        """Go through all: the turns of one server one after the other, servers beside each other."""
+        """Go through all: the turns of one server one after the other, servers beside each other.
+
+        Those that may end by the tool's timeout have a short one. The others have a long one, which a slow machine
+        does not reach.
+        """
+        for may_time_out in (False, True):
+            now = [turn for turn in turns if ("timeout" in turn[2]) == may_time_out]
+            if now:
+                await self.limit(SECONDS if may_time_out else _LONG_SECONDS)
+            await self.part({} if may_time_out else habits, now)
+
+    async def limit(self, seconds: float) -> None:
+        """Set the timeout of the tools that misbehave."""
+        bad = {"name__regex": r"^(bad|falling)_[a-z]+\.be$"}
+        definition = "tools_catalog.McpToolDefinition"
+        await asyncio.to_thread(self.hub.operate, operations.change, definition, bad, timeout_seconds=seconds)
+
+    async def part(self, habits: dict[str, list[str]], turns: list[tuple[str, str, frozenset[str]]]) -> None:
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def within(work: Coroutine[Any, Any, None]) -> None:
@@ -292,8 +311,6 @@ def main() -> int:
         named = [{"slug": slug, "policy": "trust", **words} for slug, words in connections.items()]
         hub.operate(connecting.connect_at_once, named)
         left = _left(hub, list(connections))
-        bad = {"name__regex": r"^(bad|falling)_[a-z]+\.be$"}
-        hub.operate(operations.change, "tools_catalog.McpToolDefinition", bad, timeout_seconds=SECONDS)
         echoes = {"name__regex": r"^(bad|falling)_[a-z]+\.echo$"}
         hub.operate(operations.change, "tools_catalog.McpToolDefinition", echoes, timeout_seconds=_ECHO_SECONDS)
         habits = served_tools(hub, [slug for slug in connections if slug.startswith("odd_") and slug not in left])
