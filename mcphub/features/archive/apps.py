@@ -10,6 +10,7 @@ class ArchiveConfig(FeatureConfig):
     verbose_name = _("Archive")
     parts = (
         Verbs("audit", "mcphub.features.archive.command"),
+        Verbs("audit", "mcphub.features.archive.search_command"),
         VerifiedCopy(
             "archive",
             "a folder of closed months, verified as one chain with the database",
