@@ -14,7 +14,7 @@ from mcphub.features.archive.searching import ArchivePage
 from sessions_app.protocol.json import Json
 
 
-class PlaceSerializer(serializers.Serializer[Any]):
+class ArchivePlaceSerializer(serializers.Serializer[Any]):
     """Where in the archive a call comes from."""
 
     month = serializers.CharField(help_text="The month in which it was sealed.")
@@ -32,12 +32,12 @@ class ArchivedCallSerializer(InvocationSerializer):
         fields = [*InvocationSerializer.Meta.fields, "archived"]
         read_only_fields = fields
 
-    @extend_schema_field(PlaceSerializer)
+    @extend_schema_field(ArchivePlaceSerializer)
     def get_archived(self, call: McpToolInvocation) -> Json:
         return self.context["places"][call.pk]
 
 
-class ReadSerializer(serializers.Serializer[Any]):
+class ArchiveReadSerializer(serializers.Serializer[Any]):
     """What a search read."""
 
     months = serializers.ListField(child=serializers.CharField())
@@ -51,7 +51,7 @@ class ArchivePageSerializer(serializers.Serializer[Any]):
 
     next = serializers.CharField(allow_null=True, help_text="The address of the next page; null: there are no more.")
     results = ArchivedCallSerializer(many=True)
-    read = ReadSerializer()
+    read = ArchiveReadSerializer()
 
 
 def told_page(page: ArchivePage, *, hidden: bool, members: Sequence[str] | None = None) -> dict[str, Any]:
