@@ -130,12 +130,14 @@ def _searches(rounds: int) -> None:
     from invocations.chain import service
     from invocations.chain.verifier import read_keys
     from invocations.models import McpToolInvocation
+    from mcphub.features.archive import manifests
     from mcphub.features.archive.searching import Bounds, read_line, search
 
     by_calls = list(McpToolInvocation.objects.order_by("id").values_list("tool_name", flat=True)[:50_000])
     frequent, rare = max(set(by_calls), key=by_calls.count), min(set(by_calls), key=by_calls.count)
-    day = f"{_last_month() - timedelta(days=10):%Y-%m-%d}"
     trusted = read_keys(service.keys().public.read_text())
+    (month,) = manifests.of_folder(_folder(), {key.key_id: key for key in trusted})
+    day = month.files[month.parts[len(month.parts) // 2].name]["calls"]["started"][0][:10]
     for line in (
         "",
         f"tool:{frequent} time:{day}",
