@@ -14,7 +14,7 @@ from invocations.lists.filters import SEARCHED_BODIES, BodyHolds
 from invocations.lists.jsonpath import Condition, parse
 from invocations.rest import reads
 from sessions_app.kit.admin.filters import Control, TextControl, control, made
-from sessions_app.kit.lists.searching import Search, SearchProblem, WrongValue, value_of
+from sessions_app.kit.lists.searching import Search, SearchProblem
 from sessions_app.protocol.errors import AuditUnavailable
 from sessions_app.protocol.json import Json
 
@@ -43,14 +43,6 @@ class BodyControl(TextControl):
 @control.register
 def _control(declared: BodyHolds) -> Control:
     return made(BodyControl, declared)
-
-
-@value_of.register
-def _value(of: BodyHolds, text: str) -> Condition:
-    try:
-        return parse(text)
-    except ValidationError as error:
-        raise WrongValue(" ".join(error.messages)) from error
 
 
 def refuse_bodies(request: HttpRequest, search: Search) -> None:

@@ -11,6 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db.models import Field, Q
 from django.utils.translation import gettext_lazy as _
 
@@ -18,7 +19,7 @@ from invocations.approvals.models import McpApproval
 from invocations.columns import INVOCATION, Column, ColumnFilter, Match
 from invocations.lists import completing
 from invocations.lists.erased import is_erased
-from invocations.lists.jsonpath import Condition
+from invocations.lists.jsonpath import Condition, parse
 from invocations.lists.spans import span
 from invocations.models import McpToolInvocation
 from invocations.parts import EventSubject
@@ -26,6 +27,7 @@ from invocations.tasks.models import McpTask
 from sessions_app.keys import naming
 from sessions_app.kit.features import declared
 from sessions_app.kit.lists.filters import Between, Choices, During, ListFilter, OneOf, TextIs, WholeNumber, YesOrNo
+from sessions_app.kit.lists.searching import WrongValue, value_of
 from sessions_app.protocol.errors import INTERNAL_CODES
 
 
@@ -34,6 +36,14 @@ class BodyHolds(ListFilter):
 
     def compared(self, value: Condition) -> Q:
         return Q(value.on(McpToolInvocation._meta.db_table, self.of))
+
+
+@value_of.register
+def _condition(of: BodyHolds, text: str) -> Condition:
+    try:
+        return parse(text)
+    except ValidationError as error:
+        raise WrongValue(" ".join(error.messages)) from error
 
 
 class DuringCalls(During):

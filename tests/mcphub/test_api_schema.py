@@ -65,6 +65,7 @@ def test_every_address_is_described(schema):
         ("/api/session/{id}", "delete"),
         ("/api/tools", "get"),
         ("/api/health", "get"),
+        ("/api/audit/archive/", "get"),
         ("/api/audit/checkpoints/", "get"),
         ("/api/audit/checkpoints/{size}/", "get"),
         ("/api/audit/consistency/{old}/{new}/", "get"),

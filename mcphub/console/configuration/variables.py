@@ -217,6 +217,9 @@ VARIABLES: Final = (
         "MCPHUB_AUDIT_DIR", "audit", _("Signing key, public keys and checkpoints. Keep a copy."), "/srv/mcphub/audit"
     ),
     Variable(
+        "MCPHUB_ARCHIVE_DIR", "audit", _("Where closed months are archived as Parquet, and searched."), "/mnt/archive"
+    ),
+    Variable(
         "MCPHUB_SIGNING_KEY",
         "audit",
         _("The text of the key that signs the audit log."),

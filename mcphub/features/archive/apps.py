@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import Verbs, VerifiedCopy
+from mcphub.parts import RestExamples, RestResource, Verbs, VerifiedCopy
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -10,6 +10,14 @@ class ArchiveConfig(FeatureConfig):
     verbose_name = _("Archive")
     parts = (
         Verbs("audit", "mcphub.features.archive.command"),
+        Verbs("audit", "mcphub.features.archive.search_command"),
+        RestResource(
+            "audit/archive",
+            "mcphub.features.archive.rest:ArchivedCallViewSet",
+            _("Calls of closed months, found in the archive."),
+            basename="archived-call",
+        ),
+        RestExamples("mcphub.features.archive.examples"),
         VerifiedCopy(
             "archive",
             "a folder of closed months, verified as one chain with the database",

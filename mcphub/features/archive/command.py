@@ -17,14 +17,10 @@ if TYPE_CHECKING:
     from mcphub.features.archive.writing import Archiver
 
 
-FOLDER = "archive"
-"""Beside the audit's key, where no other folder is named."""
-
-
 def declare(verbs: Any) -> None:
     parser = verbs.add_parser("archive", help="write closed months of the sealed audit to Parquet files, or check them")
     parser.add_argument("--until", type=_month, metavar="MONTH", help="the last month, such as 2026-10")
-    parser.add_argument("--to", type=Path, metavar="FOLDER", help="the archive (the folder archive beside the key)")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="the archive (MCPHUB_ARCHIVE_DIR)")
     parser.add_argument("--check", type=Path, metavar="FOLDER", help="check this archive alone; needs no database")
     parser.add_argument("--key", type=Path, metavar="FILE", help="public keys to trust (public.keys of this hub)")
 
@@ -52,7 +48,7 @@ def _write(options: argparse.Namespace) -> int:
     from mcphub.features.archive.duck import duck
     from mcphub.features.archive.writing import Archiver, IsBusy
 
-    folder = options.to or Path(settings.MCPHUB_AUDIT_DIR) / FOLDER
+    folder = options.to or settings.MCPHUB_ARCHIVE_DIR
     with duck():
         pass  # before anything is written
     with open_log() as (log, _database):

@@ -28,7 +28,7 @@ A block is a row of the kind `block`, whose record is its header and signature a
 
 
 @contextmanager
-def duck() -> Iterator[Any]:
+def duck(memory: str = MEMORY) -> Iterator[Any]:
     """Yield a connection that has no database, no network and no extension beyond those built in. Raises NoDuckDB."""
     try:
         import duckdb
@@ -38,7 +38,7 @@ def duck() -> Iterator[Any]:
         ":memory:",
         config={
             "threads": 2,
-            "memory_limit": MEMORY,
+            "memory_limit": memory,
             "temp_directory": "",
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,

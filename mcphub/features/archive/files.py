@@ -83,6 +83,19 @@ def read(path: Path) -> Iterator[Record]:
             raise Bad(f"It was changed, and cannot be read: {str(error).splitlines()[0]}") from None
 
 
+def calls_of(path: Path) -> dict[str, Any] | None:
+    """Return number, first and last position, first and last start of the calls in a file; None where it has none."""
+    with duck() as connection:
+        count, *ends = connection.execute(
+            "SELECT count(*), min(position), max(position), min(started_at), max(started_at) "
+            "FROM read_parquet(?) WHERE kind = 'invocation'",
+            [str(path)],
+        ).fetchone()
+    if not count:
+        return None
+    return {"count": count, "positions": ends[:2], "started": [f"{each.isoformat()}Z" for each in ends[2:]]}
+
+
 def _shown(name: str) -> str:
     if name == "hash":
         return "lower(hex(hash)) AS hash"

@@ -117,6 +117,8 @@ class Archiver:
         draft.mkdir(exist_ok=True, mode=0o700)
         names = self._parts(draft, span)
         told = {name: _told(draft / name, rows) for name, rows in names.items()}
+        for name in names:
+            told[name]["calls"] = files.calls_of(draft / name)
         known = sum(each.files[TOMBSTONES]["rows"] for each in months)
         lines = [canonical(each) + b"\n" for each in islice(records.tombstones(self._log), known, None)]
         files.write_whole(draft / TOMBSTONES, b"".join(lines))

@@ -1,0 +1,308 @@
+"""Searches archived calls by the line of the list of calls, newest first, within bounds of rows, size, time and memory.
+
+Manifests are read only where their signatures hold, and a file only where its digest is that of its manifest, so an
+answer holds what was sealed and nothing else. Months that are missing at the end only `audit verify --archive` finds.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connection as database
+from django.utils.translation import gettext as _t
+
+from invocations.chain.tables import INVOCATION
+from invocations.chain.verifier import Bad, PublicKey
+from invocations.models import McpToolInvocation
+from mcphub.features.archive import conditions, files, manifests
+from mcphub.features.archive.conditions import ARCHIVE_FILTERS, SqlCondition
+from mcphub.features.archive.duck import SQL_TYPES, duck
+from mcphub.features.archive.manifests import Manifest
+from sessions_app.kit.fields import JSONText
+from sessions_app.kit.lists import searching
+from sessions_app.kit.lists.filters import ListFilter
+from sessions_app.kit.lists.searching import Search
+from sessions_app.workspaces.scope import Scope
+
+_MIB = 1024 * 1024
+_AGAIN_SECONDS = 0.05
+_AT_ONCE = 2
+"""Searches of one process; each takes memory of its own."""
+_room = threading.BoundedSemaphore(_AT_ONCE)
+
+
+class ArchiveProblem(Exception):
+    """A search that was not made, or not finished; the message is for whoever asked."""
+
+
+class ArchiveBusy(ArchiveProblem):
+    """As many searches run as may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds of one search. `mib`: of files that it reads."""
+
+    seconds: float
+    mib: int
+    memory_mib: int
+
+    @classmethod
+    def of_settings(cls) -> Bounds:
+        return cls(
+            settings.MCPHUB_ARCHIVE_SEARCH_SECONDS,
+            settings.MCPHUB_ARCHIVE_SEARCH_MIB,
+            settings.MCPHUB_ARCHIVE_SEARCH_MEMORY_MIB,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedCall:
+    """A call and where it comes from."""
+
+    call: McpToolInvocation
+    month: str
+    file: str
+    position: int
+    """In the log: `audit/proof` and exports name it."""
+    leaf: str
+    """Its hash, in hexadecimal."""
+
+
+@dataclass(slots=True)
+class ArchivePage:
+    """Calls, newest first. `next`: where the page after it begins; None: there are no more."""
+
+    calls: list[ArchivedCall] = field(default_factory=list)
+    next: int | None = None
+    is_cut: bool = False
+    """It holds fewer calls than were asked for, as the bound of files was reached."""
+    months: list[str] = field(default_factory=list)
+    """The months that it read from."""
+    files: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _ArchivedFile:
+    """`told`: what the manifest says of it."""
+
+    manifest: Manifest
+    path: Path
+    told: Mapping[str, Any]
+
+    def may_hold(self, before: int | None, least: datetime | None, most: datetime | None) -> bool:
+        """Return whether the manifest admits a call before this position that started in this time."""
+        calls = self.told["calls"]
+        if calls is None or (before is not None and calls["positions"][0] >= before):
+            return False
+        first, last = (datetime.fromisoformat(each) for each in calls["started"])
+        return (least is None or last >= least) and (most is None or first < most)
+
+
+def read_line(line: str, declared: Iterable[ListFilter] = ARCHIVE_FILTERS) -> Search:
+    """Return a search; raise ArchiveProblem where a part is not understood, with the keys that work."""
+    found = searching.read(line, tuple(declared))
+    if found.problems:
+        raise ArchiveProblem(" ".join(problem.words for problem in found.problems))
+    return found
+
+
+def search(
+    folder: Path,
+    trusted: Iterable[PublicKey],
+    asked: Search,
+    *,
+    most: int,
+    bounds: Bounds,
+    scope: Scope | None = None,
+    before: int | None = None,
+    with_bodies: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> ArchivePage:
+    """Return at most so many calls that lie before a position of the log, of one workspace or of the whole hub.
+
+    Raises Bad where the archive is not as it was signed, ArchiveProblem, NoDuckDB and OSError.
+    """
+    if not _room.acquire(blocking=False):
+        raise ArchiveBusy(_t("The archive is being searched by others now. Try again in some seconds."))
+    try:
+        found = manifests.of_folder(folder, {key.key_id: key for key in trusted})
+        if not found:
+            raise ArchiveProblem(_t("There is no archived month. `mcphub audit archive` writes those that are closed."))
+        run = _Run(SearchDeadline(bounds.seconds, clock), bounds, conditions.of_search(asked, scope), most, with_bodies)
+        return run.page(_Candidates(found, before, *conditions.span_of(asked)))
+    finally:
+        _room.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The files that may hold a searched call, the newest first."""
+
+    manifests: list[Manifest]
+    before: int | None
+    least: datetime | None
+    most: datetime | None
+
+    def __iter__(self) -> Iterator[_ArchivedFile]:
+        for manifest in reversed(self.manifests):
+            for path in reversed(manifest.parts):
+                file = _ArchivedFile(manifest, path, manifest.files[path.name])
+                if file.may_hold(self.before, self.least, self.most):
+                    yield file
+
+
+class SearchDeadline:
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._ends_at = clock() + seconds
+
+    @property
+    def rest(self) -> float:
+        return self._ends_at - self._clock()
+
+    def check(self, _bytes: int = 0) -> None:
+        if self.rest <= 0:
+            raise self.problem()
+
+    def problem(self) -> ArchiveProblem:
+        return ArchiveProblem(
+            _t(
+                "The search took longer than %(seconds)g seconds and was ended. Narrow it, best by time: such as "
+                "time:2026-01-31."
+            )
+            % {"seconds": self._seconds}
+        )
+
+
+@dataclass
+class _Run:
+    deadline: SearchDeadline
+    bounds: Bounds
+    condition: SqlCondition
+    most: int
+    with_bodies: bool
+
+    def page(self, candidates: _Candidates) -> ArchivePage:
+        found = ArchivePage()
+        last = candidates.before
+        with duck(f"{self.bounds.memory_mib}MiB") as connection:
+            for file in candidates:
+                size = int(file.told["bytes"])
+                if found.files and found.bytes + size > self.bounds.mib * _MIB:
+                    found.next, found.is_cut = last, True
+                    return found
+                # One more than is missing shows whether another page follows.
+                calls = self._of_file(connection, file, self.most - len(found.calls) + 1, candidates.before)
+                found.files, found.bytes = found.files + 1, found.bytes + size
+                if file.manifest.month not in found.months:
+                    found.months.append(file.manifest.month)
+                found.calls += calls
+                if len(found.calls) > self.most:
+                    del found.calls[self.most :]
+                    found.next = found.calls[-1].position
+                    return found
+                last = int(file.told["calls"]["positions"][0])
+        return found
+
+    def _of_file(self, connection: Any, file: _ArchivedFile, most: int, before: int | None) -> list[ArchivedCall]:
+        self.deadline.check()
+        condition = self.condition
+        if before is not None:
+            condition = condition.also(SqlCondition("position < ?", [before]))
+        with _unchanged(file, self.deadline), bounded_statement(connection, self.deadline):
+            rows = _rows(connection, file.path, condition, most, self.with_bodies)
+        return [_archived(file, row) for row in rows]
+
+
+@contextmanager
+def _unchanged(file: _ArchivedFile, deadline: SearchDeadline) -> Iterator[None]:
+    """Read inside only what the manifest names. Raises Bad where the file is another, or becomes one meanwhile."""
+    name = f"{file.manifest.month}/{file.path.name}"
+    try:
+        before = _state(file.path)
+        if files.digest(file.path, deadline.check) != file.told["sha256"]:
+            raise Bad(f"The file {name} was changed after it was archived: its digest is not that of the manifest.")
+        yield
+        if _state(file.path) != before:
+            raise Bad(f"The file {name} was changed while it was searched.")
+    except FileNotFoundError:
+        raise Bad(f"The file {name} is missing.") from None
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@contextmanager
+def bounded_statement(connection: Any, deadline: SearchDeadline) -> Iterator[None]:
+    """Interrupt the statements inside at the deadline; raise ArchiveProblem for that, and for a want of memory."""
+    import duckdb
+
+    is_over = threading.Event()
+
+    def watch() -> None:
+        wait = max(0.0, deadline.rest)
+        while not is_over.wait(wait):
+            connection.interrupt()
+            wait = _AGAIN_SECONDS  # a statement that had not begun was not interrupted
+
+    watcher = threading.Thread(target=watch, name="archive search", daemon=True)
+    watcher.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise deadline.problem() from None
+    except duckdb.OutOfMemoryException:
+        raise ArchiveProblem(
+            _t("The search needs more memory than it may use. Narrow it, or raise the limit archive_search_memory_mib.")
+        ) from None
+    finally:
+        is_over.set()
+        watcher.join()
+
+
+def _rows(connection: Any, path: Path, condition: SqlCondition, most: int, with_bodies: bool) -> list[dict[str, Any]]:
+    there = {row[0] for row in connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()}
+    # A month from before a column has none of it: its rows hold nothing there.
+    missing = [
+        f"CAST(NULL AS {SQL_TYPES[kind]}) AS {name}" for name, kind in INVOCATION.columns.items() if name not in there
+    ]
+    names = ["position", "leaf", *INVOCATION.columns]
+    shown = ["position", "lower(hex(hash))", *(_shown(name, with_bodies) for name in INVOCATION.columns)]
+    cursor = connection.execute(
+        f"SELECT {', '.join(shown)} FROM (SELECT {', '.join(['*', *missing])} FROM read_parquet(?)) "  # noqa: S608 - our own names
+        f"WHERE kind = 'invocation' AND {condition.sql} ORDER BY position DESC LIMIT ?",
+        [str(path), *condition.values, most],
+    )
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _shown(name: str, with_bodies: bool) -> str:
+    if name in INVOCATION.bodies and not with_bodies:
+        return f"CASE WHEN {name}[:8] = '\"sha256:' THEN {name} END"
+    return name
+
+
+def _archived(file: _ArchivedFile, values: dict[str, Any]) -> ArchivedCall:
+    fields: list[Any] = [each for each in McpToolInvocation._meta.concrete_fields if each.column in INVOCATION.columns]
+    read = [_value(each, values[each.column]) for each in fields]
+    call = McpToolInvocation.from_db(None, [each.attname for each in fields], read)
+    return ArchivedCall(call, file.manifest.month, file.path.name, values["position"], values["leaf"])
+
+
+def _value(held: Any, value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC)
+    return held.from_db_value(value, None, database) if isinstance(held, JSONText) else value
