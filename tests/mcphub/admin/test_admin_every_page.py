@@ -46,6 +46,27 @@ def test_every_page_has_a_landmark_and_a_title_in_peoples_words(shown):
     assert wrong == []
 
 
+@pytest.mark.parametrize("language", ["en", "ru"])
+def test_no_part_of_a_form_names_two_rows_alike(db: Any, language: str) -> None:
+    rows = addresses.one_of_each()
+    client = Client(headers={"accept-language": language})
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    alike, seen = [], 0
+    for pattern in dict.fromkeys(addresses.patterns()):
+        if re.match(r"admin/\w+/\w+/<path:object_id>/change/$", pattern):
+            answer = client.get(addresses.address(pattern, rows))
+            for part in answer.context["adminform"] if answer.status_code == 200 else ():
+                labels = [_label(each) for line in part for each in line]
+                seen += len(labels)
+                alike += [f"{pattern}: {label}" for label in set(labels) if labels.count(label) > 1]
+    assert seen > 200
+    assert alike == []
+
+
+def _label(field: Any) -> str:
+    return str(field.field["label"] if isinstance(field.field, dict) else field.field.label)
+
+
 @pytest.mark.parametrize("key", ["words-beside", "9" * 30, "-1"])
 def test_an_address_of_no_row_is_answered_without_a_fault(db: Any, key: str) -> None:
     client = Client(raise_request_exception=False)
