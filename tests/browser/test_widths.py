@@ -120,6 +120,7 @@ def test_the_page_of_a_row_fits(reader: Any, which: str) -> None:
     assert too_wide(reader, row) == []
     reader.set_viewport_size({"width": 390, "height": 844})
     assert reader.evaluate(BEYOND_AN_EDGE) == []
+    assert reader.evaluate("document.documentElement.scrollWidth") == 390
 
 
 BEYOND_AN_EDGE = """() => [...document.querySelectorAll(".hub-page-table")]
