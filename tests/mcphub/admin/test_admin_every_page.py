@@ -34,6 +34,22 @@ def shown(db: Any) -> dict[str, str]:
     return found
 
 
+def test_who_can_fill_in_nothing_is_offered_no_saving(shown):
+    field = re.compile(r"""<(?:select|textarea|input (?!type="(?:hidden|submit|search)"))[^>]*name="(?!q"|_)""")
+    wrong = []
+    for where, html in shown.items():
+        form = re.search(r"""<form[^>]*id="\w+_form".*?</form>""", html, re.DOTALL)
+        if 'name="_save"' in html and "/change/" in where and form and not field.search(form[0]):
+            wrong.append(where)
+    assert wrong == []
+
+
+def test_a_page_that_asks_before_it_deletes_has_the_words_of_its_scripts(shown):
+    asking = [where for where in shown if where.endswith("/delete/")]
+    assert len(asking) > 10
+    assert [where for where in asking if "calendar.js" in shown[where] and "/jsi18n/" not in shown[where]] == []
+
+
 def test_every_page_has_a_landmark_and_a_title_in_peoples_words(shown):
     assert len(shown) > 150
     wrong = []
