@@ -1,7 +1,7 @@
 """Every page of the console as its people have it, measured by a browser; ends with 1 where a page has a fault.
 
     python -m tests.rigs.walking [--data-dir DIR --port N] [--people NAME]... [--only WORDS]... [--languages en,ru]
-        [--pictures DIR]
+        [--pictures DIR] [--answers]
 
 Starts a demo of its own, unless --data-dir and --port name one that runs, and adds one row of each kind that the demo
 has none of. Then each address of the URL configuration that answers a person with a page is opened as that person: an
@@ -13,6 +13,8 @@ operator of the whole hub, an auditor, the lead of a workspace, and somebody wit
 - main: landmarks of that role; wide: by how many pixels the page is wider than the window, at each width;
 - KB: of the answer itself, without what it loads; console: errors in the browser's console;
 - refused: links of the page that do not answer this person.
+
+A page takes some seconds; with --answers nothing is rendered, and a row has landmarks, KB and refused alone.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
@@ -44,7 +47,7 @@ _ENDLESS = 40
 """Tabs after which the main action counts as out of reach."""
 
 _LEFT_OUT = re.compile(
-    r"admin/(logout|autocomplete|jsi18n)|/live/|notices/stream|^admin/\(|^login/|^api/|^v0\.1/|^\.well-known|^oauth"
+    r"admin/(logout|autocomplete|jsi18n)|/live/|notices/stream|^admin/\(|^(login|api|v0\.1|scim|oauth|authorize)\b|^\.well"
 )
 """What ends the login, never ends, or is no page of the console."""
 
@@ -71,7 +74,7 @@ _FROM_THE_TOP = """() => {
     document.body.focus()
     document.body.removeAttribute("tabindex")
 }"""
-_LINKS = "links => links.map(link => link.getAttribute('href'))"
+_LINK = re.compile(r"""<a\s[^>]*?href=["']([^"']*)""")
 
 
 @dataclass
@@ -116,6 +119,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="pages whose address holds this")
     parser.add_argument("--languages", default="en,ru")
     parser.add_argument("--pictures", type=Path, help="keep a picture of each page, width and language here")
+    parser.add_argument("--answers", action="store_true", help="render nothing")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder, port = options.data_dir, options.port
@@ -201,18 +205,21 @@ def _walker(address: str, options: argparse.Namespace) -> Iterator[Walker]:
         options.pictures.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield Walker(browser, address, options.languages.split(","), options.pictures)
+        yield Walker(browser, address, options.languages.split(","), options.pictures, renders=not options.answers)
         browser.close()
 
 
 class Walker:
     """Goes through pages as one person after the other."""
 
-    def __init__(self, browser: Any, address: str, languages: Sequence[str], pictures: Path | None) -> None:
+    def __init__(
+        self, browser: Any, address: str, languages: Sequence[str], pictures: Path | None, *, renders: bool
+    ) -> None:
         self._browser = browser
         self._address = address
         self._languages = languages
         self._pictures = pictures
+        self._renders = renders
         self._axe = (files("axe_playwright_python") / "axe.min.js").read_text()
         self._answers: dict[str, int] = {}
 
@@ -223,8 +230,9 @@ class Walker:
         first = contexts[self._languages[0]]
         measured = []
         for each in self._pages(first, person, found):
-            for language, context in contexts.items():
-                self._measure(context, each, language)
+            if self._renders:
+                for language, context in contexts.items():
+                    self._measure(context, each, language)
             print(_line(each), flush=True)
             measured.append(each)
         for context in contexts.values():
@@ -249,7 +257,10 @@ class Walker:
                 continue
             is_page = answer.headers.get("content-type", "").startswith("text/html") and b"</html>" in answer.body()
             if answer.status >= 500 or (answer.status == 200 and is_page):
-                yield Measured(person, where, answer.status, len(answer.body()))
+                html = answer.text()
+                of = Measured(person, where, answer.status, len(answer.body()), mains=html.count("<main"))
+                of.refused = list(self._refused(context, where, html))
+                yield of
 
     @staticmethod
     def _asked(context: Any, where: str) -> Any | None:
@@ -272,13 +283,13 @@ class Walker:
                 if by > 0:
                     of.wide[f"{width} ({language})"] = by
                 if width == WIDTHS[1]:
-                    self._judge(context, page, of, language)
+                    self._judge(page, of, language)
                 self._take_picture(page, of, width, language)
         except Error as error:
             of.console.append(f"the browser: {str(error).splitlines()[0][:120]}")
         page.close()
 
-    def _judge(self, context: Any, page: Any, of: Measured, language: str) -> None:
+    def _judge(self, page: Any, of: Measured, language: str) -> None:
         page.evaluate(self._axe)
         told = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         of.axe += [
@@ -287,15 +298,13 @@ class Walker:
             if each["impact"] in ("serious", "critical")
         ]
         of.mains = page.locator("main, [role=main]").count()
-        if language != self._languages[0]:
-            return
-        of.refused = list(self._refused(context, page, of.where))
-        self._count_tabs(page, of)
+        if language == self._languages[0]:
+            self._count_tabs(page, of)
 
-    def _refused(self, context: Any, page: Any, where: str) -> Iterator[str]:
+    def _refused(self, context: Any, where: str, html: str) -> Iterator[str]:
         """Return the links that do not answer; of those that differ by their query one is asked."""
-        for link in dict.fromkeys(page.eval_on_selector_all("a[href]", _LINKS)):
-            to = urlsplit(urljoin(self._address + where, link))
+        for link in dict.fromkeys(_LINK.findall(html)):
+            to = urlsplit(urljoin(self._address + where, unescape(link)))
             if f"{to.scheme}://{to.netloc}" != self._address or _LEFT_OUT.search(to.path.lstrip("/")):
                 continue
             if to.path not in self._answers:
