@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 from urllib.parse import quote, urlencode, urlsplit
 
+from django.utils.translation import gettext_noop
+
 from invocations import copying
 from sessions_app.protocol.json import Json
 
@@ -42,19 +44,21 @@ PROGRAMS = {
 """Key of each program that is run -> its title."""
 
 _PLACES = {
-    "vscode": ".vscode/mcp.json of a workspace, or the command MCP: Open User Configuration",
-    "claude": "claude_desktop_config.json, by Settings > Developer > Edit Config",
-    "claude-code": "a terminal",
-    "cline": "cline_mcp_settings.json, by MCP Servers > Configure > Configure MCP Servers",
-    "roo": ".roo/mcp.json of a project, or mcp_settings.json, by MCP Servers > Edit Global MCP",
-    "cursor": ".cursor/mcp.json of a project, or ~/.cursor/mcp.json",
-    "inspector": "a terminal; needs Node.js 22.19 or newer",
-    "mcp-remote": "what a client that only starts programs may start; needs Node.js",
-    "python": "hub.py; first pip install mcp==2.3.0",
-    "typescript": "hub.mjs; first npm install @modelcontextprotocol/client@2.4.0",
-    "curl": "a terminal; one call, without a session",
-    "openai": "ask.py; first pip install openai; the key needs the scope chat, and the hub a model",
+    "vscode": gettext_noop(".vscode/mcp.json of a workspace, or the command MCP: Open User Configuration"),
+    "claude": gettext_noop("claude_desktop_config.json, by Settings > Developer > Edit Config"),
+    "claude-code": gettext_noop("a terminal"),
+    "cline": gettext_noop("cline_mcp_settings.json, by MCP Servers > Configure > Configure MCP Servers"),
+    "roo": gettext_noop(".roo/mcp.json of a project, or mcp_settings.json, by MCP Servers > Edit Global MCP"),
+    "cursor": gettext_noop(".cursor/mcp.json of a project, or ~/.cursor/mcp.json"),
+    "inspector": gettext_noop("a terminal; needs Node.js 22.19 or newer"),
+    "mcp-remote": gettext_noop("what a client that only starts programs may start; needs Node.js"),
+    "python": gettext_noop("hub.py; first pip install mcp==2.3.0"),
+    "typescript": gettext_noop("hub.mjs; first npm install @modelcontextprotocol/client@2.4.0"),
+    "curl": gettext_noop("a terminal; one call, without a session"),
+    "openai": gettext_noop("ask.py; first pip install openai; the key needs the scope chat, and the hub a model"),
 }
+_BRIDGED_PLACE = gettext_noop("claude_desktop_config.json, by Settings > Developer > Edit Config; needs Node.js")
+"""English on the command line; pages translate them."""
 
 SIGN_IN = {
     "vscode": ("document, else registration", "documentation"),
@@ -193,7 +197,7 @@ def stdio_command(data: Path) -> list[str]:
 
 
 def _place(key: str) -> str:
-    return f"{_PLACES[key]}; needs Node.js" if key == "claude" else _PLACES[key]
+    return _BRIDGED_PLACE if key == "claude" else _PLACES[key]
 
 
 class _Bridge(TypedDict, total=False):

@@ -379,9 +379,9 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
         address = reverse("admin:chat_query_change", args=[row.turn_id])
         return format_html('<a class="hub-link hub-mono" href="{}">{}</a>', address, row.turn_id)
 
-    @admin.display(description=_("call"))
-    def shown_call(self, row: McpApproval) -> SafeString:
-        return mono(row.call_id)
+    @admin.display(description=_("ID of the call at the model"))
+    def shown_call(self, row: McpApproval) -> SafeString | str:
+        return mono(row.call_id) if row.call_id else "-"
 
 
 @admin.register(McpToolApproval)

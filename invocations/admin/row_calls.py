@@ -116,7 +116,7 @@ def _table(name: str, title: str, calls: list[McpToolInvocation], link: str, wor
     columns = [each for each in ("tool", "caller") if each != without]
     rows = [
         (
-            format_html('<a class="hub-link" href="{}">{}</a>', _page(call), ago(call.started_at)),
+            format_html('<a class="hub-link hub-time" href="{}">{}</a>', _page(call), ago(call.started_at)),
             *(_cell(call, each) for each in columns),
             mark("good", _t("OK")) if call.status == "ok" else mark("bad", clipped(call.error_code or call.status, 40)),
             duration(call.duration_ms) if call.duration_ms is not None else "",

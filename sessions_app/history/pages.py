@@ -28,6 +28,7 @@ from sessions_app.kit.admin.difference import difference
 from sessions_app.kit.admin.row_page import PagePart, PageTable, PageWaiting, adds_to_page
 from sessions_app.kit.shown import ago, clipped, pretty, visible
 from sessions_app.protocol.json import Json
+from sessions_app.workspaces import acting
 
 _ON_A_PAGE = 5
 """Changes that stand on the page of a row."""
@@ -189,9 +190,7 @@ def its_history(request: HttpRequest, row: Model) -> Iterator[PagePart]:
             yield PageWaiting(words, reverse("admin:sessions_app_waitingchange_change", args=[each.pk]))
     rows = [
         (
-            format_html(
-                '<a class="hub-link" href="{}">{}</a>', entry_address(event, request.user), ago(event.happened_at)
-            ),
+            _moment(event, request),
             shown_deed(event),
             by_whom(event),
             format_html_join("", "<div>{}</div>", ((each,) for each in _changes(type(row), event))) or event.reason,
@@ -199,9 +198,23 @@ def its_history(request: HttpRequest, row: Model) -> Iterator[PagePart]:
         for event in reading.events_of(type(row), row.pk)[:_ON_A_PAGE]
     ]
     app, name = row._meta.app_label, row._meta.model_name
-    link = reverse(f"admin:{app}_{name}_history", args=[quote(row.pk)]) if rows else ""
+    is_open = _is_open(request, f"{app}_{name}_history")
+    link = reverse(f"admin:{app}_{name}_history", args=[quote(row.pk)]) if rows and is_open else ""
     head = (_t("Time"), _t("What"), _t("By"), _t("Changes"))
     yield PageTable("history", _t("Changes"), head, rows, _t("No changes yet."), link, _t("All changes"))
+
+
+def _moment(event: AuditEvent, request: HttpRequest) -> SafeString | str:
+    """Return when the event happened, with a link for those who may open it."""
+    name = f"{event.subject_model.replace('.', '_')}_history_entry"
+    link = entry_address(event, request.user) if _is_open(request, name) else ""
+    words = ago(event.happened_at)
+    return format_html('<a class="hub-link hub-time" href="{}">{}</a>', link, words) if link else words
+
+
+def _is_open(request: HttpRequest, page: str) -> bool:
+    """Return whether a page is one of those that a person's workspace has, if they act in one."""
+    return acting.acting_of(request.user) is None or page in acting.PAGES
 
 
 def _changes(model: type[Model], event: AuditEvent) -> list[SafeString]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from sessions_app.kit.admin.base import HubAdmin
 from sessions_app.kit.admin.filters import controls
@@ -55,6 +55,13 @@ class WorkspacePages(HubAdmin):
         if field is not None and db_field.name == "workspace" and is_edit:
             field.disabled = not request.user.has_perm(scope.MOVES)
         return field
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        if scope.current() is not None and "history" not in self.workspace_pages:
+            context["show_history"] = False
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> Any:
         found = super().get_actions_detail(request, object_id)

@@ -86,3 +86,18 @@ def test_a_client_at_a_wrong_address_is_seen(page: Any, address: str) -> None:
     expect(page.locator("[data-connect=state]")).to_contain_text("Waiting for the first call")
     shell(page.locator("[data-snippet=curl] pre").inner_text().replace("/mcp ", "/nowhere "), address)
     expect(page.locator("[data-connect=list]")).to_contain_text("Nothing exists at this address")
+
+
+def test_the_clients_are_one_stop_of_the_keyboard(page: Any) -> None:
+    page.goto("/connect")
+    page.get_by_role("link", name="VS Code", exact=True).focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("link", name="stdio", exact=True)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    chosen = page.get_by_role("link", name="Claude Desktop", exact=True)
+    expect(chosen).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(chosen).to_have_attribute("aria-current", "true")
+    page.keyboard.press("Tab")
+    expect(page.locator("#hub-alone-claude")).to_be_focused()

@@ -112,11 +112,28 @@ def test_every_list_fits(reader: Any) -> None:
     assert "\n".join(wide for where in lists for wide in too_wide(reader, where)) == ""
 
 
-@pytest.mark.parametrize("which", ["invocations/mcptoolinvocation", "tools_catalog/mcpconnection"])
+@pytest.mark.parametrize("which", ["invocations/mcptoolinvocation", "tools_catalog/mcpconnection", "auth/user"])
 def test_the_page_of_a_row_fits(reader: Any, which: str) -> None:
+    """Also on a phone, where its tables are cards: nothing of them is beyond an edge."""
     reader.goto(f"/admin/{which}/")
     row = reader.locator("#result_list tbody a[href*='/change/']").first.get_attribute("href")
     assert too_wide(reader, row) == []
+    reader.set_viewport_size({"width": 390, "height": 844})
+    assert reader.evaluate(BEYOND_AN_EDGE) == []
+    assert reader.evaluate("document.documentElement.scrollWidth") == 390
+
+
+BEYOND_AN_EDGE = """() => [...document.querySelectorAll(".hub-page-table")]
+    .filter((table) => table.parentElement.scrollWidth > table.parentElement.clientWidth)
+    .map((table) => table.textContent.trim().slice(0, 60))"""
+
+
+def test_a_page_with_charts_fits_a_window_that_was_made_narrower(reader: Any) -> None:
+    reader.set_viewport_size({"width": 1440, "height": 900})
+    reader.goto("/admin/")
+    expect(reader.locator("canvas").first).to_be_visible()
+    reader.set_viewport_size({"width": 1280, "height": 900})
+    assert reader.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
 CUT = """() => [...document.querySelectorAll("#result_list .data-row > :is(td, th)")]

@@ -8,12 +8,16 @@ import gettext
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
+import django
 import pytest
 import unfold
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.translation.template import templatize
+
+from tests import factories as make
 
 HOME = Path(__file__).parent.parent.parent
 CATALOGUE = HOME / "mcphub" / "locale" / "ru" / "LC_MESSAGES"
@@ -103,12 +107,14 @@ def test_the_catalogue_holds_nothing_else() -> None:
     assert sorted(message for message, _ in written().keys() - said()) == [], MEND
 
 
-def test_the_words_of_the_theme_are_its_own() -> None:
-    home = Path(unfold.__file__).parent
-    theme = "".join(file.read_text() for kind in ("*.py", "*.html") for file in home.rglob(kind))
+@pytest.mark.parametrize(("module", "package"), [("theme_words", unfold), ("django_words", django)])
+def test_the_words_of_the_theme_are_its_own(module: str, package: ModuleType) -> None:
+    home = Path(package.__path__[0])
+    admin = home / "contrib" / "admin" if package is django else home
+    theme = "".join(file.read_text() for kind in ("*.py", "*.html") for file in admin.rglob(kind))
     lost = []
-    for message, _ in said_in((HOME / "mcphub" / "console" / "theme_words.py").read_text()):
-        pieces = [piece for piece in re.split(r"%\(\w+\)s", message) if piece.strip()]
+    for message, _ in said_in((HOME / "mcphub" / "console" / f"{module}.py").read_text()):
+        pieces = [piece for piece in re.split(r"%\(\w+\)[sd]|\{\w+\}", message) if piece.strip()]
         # Long sentences of Python code stand in several literals.
         lost += [message] if not all(piece[:40] in theme for piece in pieces) else []
     assert lost == []
@@ -148,6 +154,24 @@ def test_the_admin_speaks_russian(client: Client, address: str, words: list[str]
     client.force_login(User.objects.create_superuser("operator"))
     page = client.get(address, headers={"accept-language": "ru"}).content.decode()
     assert [word for word in words if word not in page] == []
+
+
+@pytest.mark.django_db
+def test_names_stand_in_russian_sentences_without_a_case(client: Client) -> None:
+    client.force_login(User.objects.create_superuser("operator"))
+    toolset = make.McpToolsetFactory()
+    russian = {"accept-language": "ru"}
+    page = f"/admin/tools_catalog/mcptoolset/{toolset.pk}"
+    kind = "набор инструментов"
+    for address, words in (
+        ("/admin/tools_catalog/mcptoolset/add/", f"Добавление: {kind}"),
+        (f"{page}/change/", f"Удалить: {kind}"),
+        (f"{page}/delete/", f"Удалить? {kind} «{toolset}»."),
+        ("/admin/tools_catalog/mcptoolset/", "наборы инструментов: 1"),
+    ):
+        assert words in client.get(address, headers=russian).content.decode(), address
+    gone = client.post(f"{page}/delete/", {"post": "yes"}, headers=russian, follow=True).content.decode()
+    assert f"Удалено: {kind}" in gone
 
 
 @pytest.mark.django_db

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -464,3 +465,14 @@ def test_an_address_to_connect_an_account_does_not_tell_whether_the_name_is_ther
     there, missing = client.get(f"/connect/to/{OTHERS}/"), client.get("/connect/to/nothing/")
     assert there.status_code == missing.status_code == 404
     assert there.content == missing.content.replace(b"nothing", OTHERS.encode())
+
+
+@pytest.mark.parametrize("role", ["auditors", "operators"])
+def test_the_page_of_a_tool_links_to_no_history_that_a_workspace_does_not_have(two: SimpleNamespace, role: str) -> None:
+    two.ours.tool.title = "Changed"
+    two.ours.tool.save()
+    page = reverse("admin:tools_catalog_mcptooldefinition_change", args=[two.ours.tool.pk])
+    html = person(f"ours {role}").get(page).content.decode()
+    links = re.findall('href="([^"]*)"', html)
+    assert "hub-page-history" in html
+    assert [link for link in links if not link or "/history/" in link] == []

@@ -28,6 +28,23 @@ function choosing() {
   }
 }
 
+// One stop of Tab for all clients, as in every toolbar: the arrow keys go from one to the next.
+function stepping() {
+  const links = [...document.querySelectorAll("a[data-client]")];
+  const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+  const stopAt = (here) => { for (const link of links) link.tabIndex = link === here ? 0 : -1; };
+  stopAt(links.find((link) => link.hasAttribute("aria-current")) ?? links[0]);
+  for (const link of links) {
+    link.addEventListener("focus", () => stopAt(link));
+    link.addEventListener("keydown", (event) => {
+      const by = steps[event.key];
+      if (!by || event.ctrlKey || event.altKey || event.metaKey) return;
+      event.preventDefault();
+      links[(links.indexOf(link) + by + links.length) % links.length].focus();
+    });
+  }
+}
+
 function pasting() {
   const place = document.querySelector("[data-connect=paste]");
   if (!place) return;
@@ -149,6 +166,7 @@ function watching(panel) {
 document.addEventListener("DOMContentLoaded", () => {
   const panel = document.getElementById("hub-connect");
   choosing();
+  stepping();
   pasting();
   if (panel) watching(panel);
 });

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sessions_app.kit.admin.base import HubAdmin
 
 _MOST_VALUES, _MOST_CHARACTERS = 5, 60
+_MOST_BESIDE = 4
+"""Columns of a table that has room for another beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,14 @@ class PageTable:
     link: str = ""
     link_words: _StrOrPromise = ""
     note: _StrOrPromise = ""
+
+    def labelled(self) -> Iterator[list[tuple[_StrOrPromise, object]]]:
+        """Return each row with the title of each cell: on a phone a row is a card."""
+        return (list(zip(self.head, row, strict=True)) for row in self.rows)
+
+    @property
+    def is_wide(self) -> bool:
+        return len(self.head) > _MOST_BESIDE
 
 
 PagePart = PageFigure | PageWaiting | PageTable

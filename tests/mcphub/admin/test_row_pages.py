@@ -77,6 +77,15 @@ def test_a_row_shows_its_calls_errors_users_and_history(kind: str, log_in: Any) 
     assert "history" in tables
 
 
+def test_each_cell_names_its_column_and_a_table_of_many_columns_has_the_whole_width(log_in: Any) -> None:
+    row, columns = rows_of("toolset")
+    McpToolInvocationFactory(**columns)
+    html = log_in("superuser").get(address(row)).content.decode()
+    assert '<td data-label="Outcome">' in html
+    assert '<section class="hub-card hub-whole" aria-labelledby="hub-page-calls">' in html
+    assert '<section class="hub-card" aria-labelledby="hub-page-users">' in html
+
+
 def test_who_may_not_see_calls_sees_none_on_the_page_of_a_tool(log_in: Any) -> None:
     tool = McpToolDefinitionFactory(name="find_book")
     McpToolInvocationFactory(tool_name="find_book")
