@@ -41,6 +41,8 @@ _REFUSAL_BYTES: Final = 64 * 1024
 """Of a refusal's body, which is read for its words."""
 _FOR_GET_ONLY: Final = 303
 """It asks for a GET of something else. The others move the address; whoever moves one means POST by POST."""
+_ENDS: Final = (".", "!", "?", "…")
+"""Of a sentence, in words of others that one of ours follows."""
 Sign = Callable[[httpx2.URL], bytes]
 """Gives the lines that sign a request to this address."""
 _PORTS: Final = {"http": 80, "https": 443}
@@ -55,7 +57,8 @@ class StatusError(errors.UpstreamError):
         if status == _TOO_MANY:
             wait = refusal.retry_after_seconds if refusal is not None else None
             when = f" Try again in {wait:g} s." if wait is not None else " Try again later."
-            sentence = f"The upstream takes no more requests now (status 429).{said}{when}"
+            end = "." if words and not words.endswith(_ENDS) else ""
+            sentence = f"The upstream takes no more requests now (status 429).{said}{end}{when}"
         elif status in _REDIRECTS and refusal is not None and refusal.location:
             sentence = (
                 f"The upstream sends the request on to {refusal.location[:200]}, which the hub does not follow (status "

@@ -365,7 +365,7 @@ def test_a_limit_keeps_its_words_and_its_time(header: str) -> None:
     body = b'{"error":{"message":"Rate limit exceeded, retry in 20 s"}}'
     limited = Odd(tools_call=always(reply(429, body, "application/json", Retry_After=header)))
     found = used(limited, called)
-    assert "Rate limit exceeded, retry in 20 s" in str(found)
+    assert "Rate limit exceeded, retry in 20 s. Try again in " in str(found)
     assert found.was_not_made
     assert found.retry_after_seconds == (20 if header == "20" else 3600)
 
