@@ -73,3 +73,20 @@ def test_the_steps_of_many_connections_are_one_transaction() -> None:
         async_to_sync(reported)()
     assert sum(query["sql"].startswith("BEGIN") for query in queries) == 1
     assert set(McpConnectionLink.objects.values_list("status", flat=True)) == {"connected"}
+
+
+def test_a_step_that_cannot_be_written_loses_none_of_the_others() -> None:
+    def redacted(text: str) -> str:
+        if text == "bad":
+            raise ValueError(text)
+        return text
+
+    async def reported() -> None:
+        keeper = LinkKeeper("here", redacted)
+        for pk, words in ((first, ""), (second, "bad"), (third, "")):
+            keeper.report(Link(pk, error_message=words))
+        await keeper._waiting.join()
+
+    first, second, third = (McpConnectionFactory().pk for _ in range(3))
+    async_to_sync(reported)()
+    assert set(McpConnectionLink.objects.values_list("connection_id", flat=True)) == {first, third}

@@ -11,6 +11,7 @@ from channels.db import database_sync_to_async
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from sessions_app.kit.database import is_away
 from tools_catalog.models.links import McpConnectionLink
 from tools_catalog.models.upstream import McpConnection
 from tools_catalog.upstream.link import Link
@@ -129,10 +130,22 @@ class LinkKeeper:
                     self._waiting.task_done()
 
     def _write_all(self, steps: list[tuple[Link, bool]]) -> None:
-        """Write steps in one transaction: each of its own would wait for its turn, and all else for this thread."""
-        with transaction.atomic():
-            for link, is_end in steps:
-                _write(self._process_id, link, self._redacted, is_end=is_end)
+        """Write steps in one transaction: each of its own would wait for its turn, and all else for this thread.
+
+        Where one of them cannot be written, the others are. Raises the error of a database that is away.
+        """
+        try:
+            with transaction.atomic():
+                for link, is_end in steps:
+                    _write(self._process_id, link, self._redacted, is_end=is_end)
+        except Exception as error:
+            if len(steps) == 1 or is_away(error):
+                raise
+            for step in steps:
+                try:
+                    self._write_all([step])
+                except Exception as its:
+                    logger.warning("A step of a connection cannot be written down: %s", its)
 
 
 def forget(process_ids: Iterable[str]) -> int:
