@@ -18,9 +18,9 @@ _WIDTH = 100
 _HEAD = """\
 # The API for authors of tools
 
-`make tool-api` makes this page from the code; a test compares the two. [tools.md](tools.md) and
-[resources.md](resources.md) explain how the pieces are used. Within a major version these names, their parameters and
-their meaning stay; parameters with defaults may be added. Names in no page of docs/ may change in any version.
+Made from the code by `make tool-api`; [tools.md](tools.md) and [resources.md](resources.md) explain the use. Within a
+major version these names, parameters and their meaning stay; parameters with defaults may be added. Names in no page of
+docs/ may change in any version.
 """
 
 
