@@ -19,7 +19,15 @@ from invocations.rest import reads
 from invocations.rest.serializers import BODIES, READ_BODIES, sees_bodies
 from mcphub.features.archive.answers import ArchivedCallSerializer, ArchivePageSerializer, told_page
 from mcphub.features.archive.duck import NoDuckDB
-from mcphub.features.archive.searching import ArchiveBusy, ArchivePage, ArchiveProblem, Bounds, read_line, search
+from mcphub.features.archive.searching import (
+    ArchiveBusy,
+    ArchivePage,
+    ArchiveProblem,
+    Bounds,
+    NoArchive,
+    read_line,
+    search,
+)
 from sessions_app.kit.lists.searching import LONGEST, Search
 from sessions_app.kit.rest import selection
 from sessions_app.kit.rest.errors import Conflict, NoSuchPage
@@ -142,6 +150,8 @@ def _page(asked: Search, limit: int, before: int | None, *, with_bodies: bool) -
     try:
         trusted = service.keys().publics()
         return search(settings.MCPHUB_ARCHIVE_DIR, trusted, asked, most=limit, bounds=Bounds.of_settings(), **told)
+    except NoArchive:
+        return ArchivePage()
     except ArchiveBusy as busy:
         raise ServerBusy(str(busy)) from busy
     except (ArchiveProblem, NoDuckDB) as problem:

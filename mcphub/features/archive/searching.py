@@ -44,6 +44,10 @@ class ArchiveProblem(Exception):
     """A search that was not made, or not finished; the message is for whoever asked."""
 
 
+class NoArchive(ArchiveProblem):
+    """No month was archived yet."""
+
+
 class ArchiveBusy(ArchiveProblem):
     """As many searches run as may."""
 
@@ -138,7 +142,7 @@ def search(
     try:
         found = manifests.of_folder(folder, {key.key_id: key for key in trusted})
         if not found:
-            raise ArchiveProblem(_t("There is no archived month. `mcphub audit archive` writes those that are closed."))
+            raise NoArchive(_t("There is no archived month. `mcphub audit archive` writes those that are closed."))
         run = _Run(SearchDeadline(bounds.seconds, clock), bounds, conditions.of_search(asked, scope), most, with_bodies)
         return run.page(_Candidates(found, before, *conditions.span_of(asked)))
     finally:
