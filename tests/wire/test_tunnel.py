@@ -15,6 +15,7 @@ from tests import operations
 from tests.features.events import operations as events
 from tests.forking import ROOT
 from tests.servers import Hub
+from tests.waiting import PATIENCE_SECONDS
 from tests.wire.signing_in import Client, Person
 from tests.wire.speech import Speaker
 
@@ -53,7 +54,7 @@ def speaker(reached: Tunnelled) -> Iterator[Speaker]:
 
 
 def test_a_client_signs_in_and_calls_by_the_relays_address_alone(reached: Tunnelled) -> None:
-    with httpx2.Client(base_url=reached.url) as http:
+    with httpx2.Client(base_url=reached.url, timeout=PATIENCE_SECONDS) as http:
         challenge = http.post("/mcp", json={}).headers["www-authenticate"]
         document = f"{reached.url}/.well-known/oauth-protected-resource/mcp"
         assert f'resource_metadata="{document}"' in challenge
