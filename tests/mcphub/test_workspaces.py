@@ -90,6 +90,7 @@ def _addresses() -> list[tuple[str, str]]:
     """Return every address of the console with what stands for its parameters."""
     from django.contrib import admin
 
+    reverse("admin:index")  # loads the addresses, and with them the console's pages
     found = []
     for pattern in admin.site.urls[0]:
         for each in [pattern, *getattr(pattern, "url_patterns", [])]:
