@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 from tests.forking import ROOT
 
@@ -53,3 +57,10 @@ def test_each_name_that_is_imported_exists() -> None:
     files = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
     assert len(files) > 500
     assert [line for file in files for line in _missing(file)] == []
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("module", ["tests.conformance.upstream", "tests.conformance.signing"])
+def test_the_client_of_upstreams_needs_no_settings(module: str) -> None:
+    """The official suite starts these programs, without a hub."""
+    subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT, check=True)

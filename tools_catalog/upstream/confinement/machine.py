@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.utils.translation import gettext_noop
+from django.utils.translation.trans_null import gettext_noop  # the other one asks for settings, which not all have
 
 from tools_catalog.upstream.confinement import landlock, launcher, seccomp
 from tools_catalog.upstream.spec import LaunchSpec
