@@ -1,4 +1,4 @@
-"""What an archive of a million rows costs: its size beside the tables, writing, searches, and verification.
+"""The cost of an archive of a million rows: its size beside the tables, writing, searches, and verification.
 
     python -m benchmarks.archive [--calls 582000] [--rounds 5] [--database ADDRESS] [--data-dir DIR]
 

@@ -22,7 +22,7 @@ _SESSION = "kB3xw1qTzM5s"
 _ENDS = "2027-03-01T12:00:00Z"
 _NOTE = f"hub.example\n1042\nmO8Q9v4yJ0m3m2l1uQ==\n\n— hub.example {_HASH[:44]}\n"
 
-_FAILED: Mapping[str, Json] = {
+FAILED_CALL: Mapping[str, Json] = {
     "request_id": 4,
     "arguments": {"city": 7},
     "status": "error",
@@ -114,8 +114,8 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
         "waiting_change": 12,
         "fields_held": ["read_only"],
     },
-    "Invocation": _FAILED,
-    "InvocationDetail": _FAILED,
+    "Invocation": FAILED_CALL,
+    "InvocationDetail": FAILED_CALL,
     "Envelope": {"params": {"name": "weather", "arguments": {"city": 7}}},
     "Key": {**sent.KEY, "expires_at": _ENDS},
     "KeyWithText": {**sent.KEY, "expires_at": _ENDS, "text": "mcph_1a2b3c4d_the_rest_is_shown_once"},

@@ -21,7 +21,7 @@ FILTERS: tuple[ListFilter, ...] = (
 )
 
 _ROLES = frozenset({"auditors", "operators"})
-"""What a key gives nobody; members that it names wait for a second person."""
+"""Roles that no key assigns; members that it names wait for a second person."""
 
 
 def _groups(words: str) -> Named:

@@ -131,7 +131,7 @@ EDITS: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "rows leave where checkpoints did": ("export", {"content": "all"}, {"content"}),
     "another authority vouches for the receiver": ("export", {"authority": f"{PEM} mine"}, {"authority"}),
 }
-"""What one person gains -> the row, the edit, and the fields that wait."""
+"""The gain of one person -> the row, the edit, and the fields that wait."""
 
 
 @pytest.mark.parametrize("what", EDITS)

@@ -49,7 +49,7 @@ _ENDLESS = 40
 _LEFT_OUT = re.compile(
     r"admin/(logout|autocomplete|jsi18n)|/live/|notices/stream|^admin/\(|^(login|api|v0\.1|scim|oauth|authorize)\b|^\.well"
 )
-"""What ends the login, never ends, or is no page of the console."""
+"""Addresses that end the login, never end, or are no page of the console."""
 
 _MAIN_ACTION = """() => {
     const seen = (each) => each.checkVisibility({visibilityProperty: true}) && !each.disabled
@@ -79,7 +79,7 @@ _LINK = re.compile(r"""<a\s[^>]*?href=["']([^"']*)""")
 
 @dataclass
 class Measured:
-    """What a person has of one page."""
+    """The findings about one page, for one person."""
 
     person: str
     where: str

@@ -1,4 +1,4 @@
-"""What an upstream lists, on its way into the catalogue: beside calls, and in no time that the upstream has.
+"""The way of an upstream's listing into the catalogue: beside calls, and in no time that the upstream has.
 
 The hub stores one listing after the other, for all upstreams. An upstream that answered must not be called silent, nor
 be connected anew, because the hub has many to store; and a call that has a new list needs no more than that.

@@ -38,7 +38,7 @@ class ArchivedCallSerializer(InvocationSerializer):
 
 
 class ArchiveReadSerializer(serializers.Serializer[Any]):
-    """What a search read."""
+    """The files that a search read."""
 
     months = serializers.ListField(child=serializers.CharField())
     files = serializers.IntegerField()

@@ -17,7 +17,7 @@ DOCUMENT = "/.well-known/oauth-protected-resource/mcp"
 
 @pytest.fixture
 def proxy(transactional_db: None) -> Iterator[Service]:
-    """What answers at the public address of a hub that runs."""
+    """A service in place of the hub, at the public address of a hub that runs."""
     ServerProcess.objects.create(
         process_id="one", version="1.0.0", host="host", pid=1, status=ServerProcess.Status.RUNNING
     )
