@@ -34,7 +34,7 @@ def check() -> Iterator[Finding]:
             _("%(url)s cannot be reached: %(why)s.") % {"url": url, "why": str(error) or type(error).__name__},
             _(
                 "Clients elsewhere cannot connect. Check MCPHUB_PUBLIC_URL, its name and certificate, and the proxy or "
-                "tunnel before the hub. From this machine alone it may fail where the network sends nothing back in."
+                "tunnel before the hub. Where a network does not route its own public address, only this machine fails."
             ),
         )
         return
