@@ -7,7 +7,6 @@ from sessions_app.kit.triggers import Announce, RefuseUpdate, TriggerRule, insta
 RULES: tuple[TriggerRule, ...] = (
     Announce("invocations_mcperrormapping", "errors_changed"),
     Announce("invocations_mcpredactionrule", "redaction_changed"),
-    Announce("invocations_mcptoolapproval", "approvals_changed"),
     RefuseUpdate(
         "invocations_mcptask",
         "mcphub_mcptask_terminal",

@@ -16,7 +16,6 @@ from typing import Any
 
 from django.conf import settings
 
-from invocations.approvals.releasing import Approvals
 from invocations.call.call import Call
 from invocations.call.cancelling import recorded_first
 from invocations.call.committing import Commits
@@ -72,11 +71,10 @@ class Calls:
         self.quotas = RecordQuotas(ledger, configuration)
         self.rows = Rows(ledger.is_sqlite, process_id)
         self.commits = Commits(ledger, self.rows)
-        self.approvals = Approvals(self)
         added = [loaded(part.stage)(self) for part in declared(CallStage)]
         self.stages = Stages(
-            (*added, *self.approvals.stages, StartedSignal()),
-            (*(each for each in added if isinstance(each, CommitPart)), self.approvals.uses, FinishedSignal()),
+            (*added, StartedSignal()),
+            (*(each for each in added if isinstance(each, CommitPart)), FinishedSignal()),
             [loaded(part.shaper)(self) for part in declared(CallShaper)],
         )
         self.stages.calls = self

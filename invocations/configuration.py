@@ -23,7 +23,5 @@ class Configuration:
     keys: Keys = field(default_factory=lambda: Keys({}))
     errors: ErrorMap = field(default_factory=ErrorMap)
     redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
-    approvals: Mapping[str, str] = field(default_factory=dict)
-    """Approval policies by tool name."""
     additions: Mapping[str, Any] = field(default_factory=dict)
     """Rows of features (`bus.FollowedRows`) by subject."""

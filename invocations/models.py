@@ -26,19 +26,16 @@ from sessions_app.protocol import errors
 from sessions_app.workspaces.scope import OwnedQuerySet, RecordedInWorkspace
 from tools_catalog.models.loadable import LoadableModel
 
-from invocations.approvals.models import McpApproval, McpToolApproval  # isort: skip
 from invocations.redaction.models import McpRedactionRule  # isort: skip  # models of this app, in files of their own
 from invocations.tasks.models import McpTask  # isort: skip
 
 __all__ = [
     "CallTally",
-    "McpApproval",
     "McpErrorMapping",
     "McpIdempotencyKey",
     "McpRedactionRule",
     "McpRequestEnvelope",
     "McpTask",
-    "McpToolApproval",
     "McpToolInvocation",
     "OpenCall",
     "OpenCallMark",

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from sessions_app.protocol import json
+from sessions_app.protocol.errors import ApprovalDenied
 
 if TYPE_CHECKING:
     from invocations.call.call import Call
@@ -134,6 +135,39 @@ class Stage(Protocol):
         return
 
 
+class ApprovalStage(Stage, Protocol):
+    """Has calls wait for a yes, at `Place.APPROVAL`. There is one a process."""
+
+    async def outlooks_of_asked(self, asks: Mapping[Tool, Ask], source: CallSource) -> Mapping[Tool, Outlook]:
+        """Return the outlooks of tools whose calls ask, as far as none was approved for a time.
+
+        Raises AuditUnavailable.
+        """
+        ...
+
+
+class NobodyApproves(ApprovalStage):
+    """Refuses calls that ask, in a process where no feature lets people approve."""
+
+    place = Place.APPROVAL
+
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
+        return any(stage.place is Place.RULES for stage in before)
+
+    async def decide(self, call: Call) -> StageAnswer:
+        return Proceed(call) if call.ask is None else Refuse(_nobody())
+
+    async def outlooks_of_asked(self, asks: Mapping[Tool, Ask], source: CallSource) -> Mapping[Tool, Outlook]:
+        return dict.fromkeys(asks, Outlook(_nobody()))
+
+
+def _nobody() -> HubError:
+    return ApprovalDenied(
+        "A rule wants this call approved, and this hub runs without approvals, so the tool was not called. The "
+        "operator switches the feature approvals on in MCPHUB_FEATURES, or changes the rule."
+    )
+
+
 class ResultStage(Protocol):
     """Inspects the ends of calls and reads. One a process."""
 
@@ -238,7 +272,10 @@ class Stages:
     def __init__(
         self, stages: Iterable[Stage] = (), parts: Iterable[CommitPart] = (), shapers: Iterable[ResultShaper] = ()
     ) -> None:
-        self._stages = sorted(stages, key=lambda stage: stage.place)
+        given = list(stages)
+        if not any(stage.place is Place.APPROVAL for stage in given):
+            given.append(NobodyApproves())
+        self._stages = sorted(given, key=lambda stage: stage.place)
         self._result_stages = tuple(stage.results for stage in self._stages if stage.results is not None)
         self._parts = tuple(parts)
         self._shapers = tuple(shapers)
@@ -270,15 +307,18 @@ class Stages:
     async def outlooks(
         self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
     ) -> Mapping[Tool, Outlook]:
-        """Return the outlooks of all stages as one for each tool; of several refusals and requests the first."""
+        """Return the outlooks of all stages as one for each tool; of several refusals the first."""
         made = dict.fromkeys(tools, Outlook())
         for stage in self._stages:
             for tool, found in (await stage.outlooks(tools, source, configuration)).items():
                 known = made[tool]
-                made[tool] = Outlook(
-                    known.refusal or found.refusal, known.ask or found.ask, known.depends or found.depends
-                )
+                ask = found.ask if known.ask is None else known.ask.beside(found.ask)
+                made[tool] = Outlook(known.refusal or found.refusal, ask, known.depends or found.depends)
         return made
+
+    @property
+    def approving(self) -> ApprovalStage:
+        return cast("ApprovalStage", next(stage for stage in self._stages if stage.place is Place.APPROVAL))
 
     def stop(self) -> None:
         for stage in self._stages:

@@ -29,7 +29,6 @@ CORE = {
     "person": "list, show, disable and enable people, and end all that is open in their names",
     "group": "list, show, create and remove groups, and say which people are in them",
     "workspace": "list, show and make workspaces, and say whose groups belong to them",
-    "approval": "list, show, approve and deny calls that wait for a person's yes",
     "connection": "bring, add, list, show, test and switch connections to other MCP servers",
     "account": "list and disconnect accounts at upstreams and APIs",
     "offer": "list, approve and reject what other MCP servers offer",

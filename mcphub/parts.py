@@ -146,6 +146,27 @@ class ConsoleBanner:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingRows:
+    """Rows that wait for somebody's decision, which the overview counts for people who may see their list."""
+
+    title: _StrOrPromise
+    page: str
+    """`<app>_<model>` of the list."""
+    rows: str
+    """A function that returns them, as a `QuerySet`."""
+    query: str = ""
+    """The part of the list's address that chooses them."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPages:
+    """The pages of a model in the stock admin of a host: the model, and a subclass of `embedding.pages.ShownRows`."""
+
+    model: str
+    pages: str
+
+
+@dataclass(frozen=True, slots=True)
 class OverviewCard:
     """A card at the top of the overview: a function of the request that returns its template and context, or None."""
 

@@ -394,6 +394,11 @@ MCPHUB_CHAT_MAX_CONTENT = limits.whole("chat_max_content", 4000, least=1, most=1
 """Characters of the user's text in one query."""
 MCPHUB_APPROVAL = env.choice("MCPHUB_APPROVAL", "never", ["never", "destructive", "always"])
 """Calls over MCP and REST that wait for approval, unless a row of the admin covers their tool."""
+if MCPHUB_APPROVAL != "never" and "approvals" not in MCPHUB_FEATURES:
+    raise ImproperlyConfigured(
+        f"MCPHUB_APPROVAL is {MCPHUB_APPROVAL}, and MCPHUB_FEATURES leaves approvals out, so nobody could approve a "
+        "call. Set MCPHUB_APPROVAL to never, or keep approvals."
+    )
 MCPHUB_APPROVAL_SECONDS = limits.whole("approval_seconds", 86_400, least=60, most=30 * 86_400)
 """How long such a call waits for a decision before it expires."""
 MCPHUB_APPROVAL_HOLD_SECONDS = limits.number("approval_hold_seconds", 180, least=0, most=3600)

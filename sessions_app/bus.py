@@ -71,10 +71,6 @@ TASK_CHANGED = "task_changed"
 """Payload: the task id."""
 
 REDACTION_CHANGED = "redaction_changed"
-APPROVALS_CHANGED = "approvals_changed"
-"""Approval policies of operators."""
-APPROVAL_CHANGED = "approval_changed"
-"""Payload: the id of an approval that was asked for, decided or has expired."""
 
 FOLLOWED = (
     TOOLS_CHANGED,
@@ -85,7 +81,6 @@ FOLLOWED = (
     KEYS_CHANGED,
     WORKSPACES_CHANGED,
     REDACTION_CHANGED,
-    APPROVALS_CHANGED,
 )
 """Subjects with a snapshot in every process. Features declare further ones."""
 

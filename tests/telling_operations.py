@@ -26,7 +26,7 @@ def approval(id_: str, *, waits: bool) -> None:
     """Have a call wait for an approval, or not any more."""
     from django.utils import timezone
 
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals.models import McpApproval
 
     now = timezone.now()
     words = {"tool_name": "shop.buy", "tool_version": "1", "arguments": {}, "binding": "x", "created_at": now}

@@ -3,28 +3,6 @@
 from django.conf import settings
 
 if not settings.MCPHUB_EMBEDDED:  # a host has an admin of its own
-    from invocations.admin import (
-        approvals,
-        call_page,
-        envelopes,
-        events,
-        mapping,
-        proof,
-        redaction,
-        row_calls,
-        tasks,
-        usage,
-    )
+    from invocations.admin import call_page, envelopes, events, mapping, proof, redaction, row_calls, tasks, usage
 
-    __all__ = [
-        "approvals",
-        "call_page",
-        "envelopes",
-        "events",
-        "mapping",
-        "proof",
-        "redaction",
-        "row_calls",
-        "tasks",
-        "usage",
-    ]
+    __all__ = ["call_page", "envelopes", "events", "mapping", "proof", "redaction", "row_calls", "tasks", "usage"]

@@ -20,10 +20,9 @@ from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.translation import gettext as _t
 
-from invocations.approvals.models import McpApproval
 from invocations.models import McpToolInvocation
 from sessions_app.kit.admin.base import mark
-from sessions_app.kit.admin.row_page import PageFigure, PagePart, PageTable, PageWaiting, adds_to_page
+from sessions_app.kit.admin.row_page import PageFigure, PagePart, PageTable, adds_to_page
 from sessions_app.kit.shown import ago, clipped, duration
 from sessions_app.models import ApiKey, McpWorkspace
 from tools_catalog import usage
@@ -33,7 +32,7 @@ MOST_CALLS = 1000
 """So many of the newest calls are counted."""
 _WINDOW = 20_000
 """Where many names are looked for at once, so many of the newest calls are searched."""
-_CALLS, _ERRORS, _NAMES, _WAITING = 8, 5, 8, 10
+_CALLS, _ERRORS, _NAMES = 8, 5, 8
 _COLUMNS = (
     "id",
     "started_at",
@@ -154,21 +153,6 @@ def _users(calls: list[McpToolInvocation], title: str, is_caller: bool) -> PageT
     head = (_t("Tool") if is_caller else _t("Caller"), _t("Calls"), _t("Errors"))
     note = _t("Of the newest %(count)s calls.") % {"count": number_format(MOST_CALLS, force_grouping=True)}
     return PageTable("users", title, head, rows, _t("Nobody yet."), note=note if len(calls) == MOST_CALLS else "")
-
-
-@adds_to_page(McpToolDefinition, ApiKey, User, place=30)
-def waiting_calls(request: HttpRequest, row: Model) -> Iterator[PagePart]:
-    """Yield the calls of a row that wait for approval."""
-    if not request.user.has_perm("invocations.view_mcpapproval"):
-        return
-    where = {"credential": row.credential} if isinstance(row, ApiKey) else _where(row)
-    waiting = McpApproval.objects.filter(status=McpApproval.Status.PENDING, expires_at__gt=timezone.now(), **where)
-    for each in waiting.order_by("-created_at")[:_WAITING]:
-        words = _t("A call of %(tool)s by %(caller)s waits for approval.") % {
-            "tool": clipped(each.tool_name, 64),
-            "caller": clipped(each.caller_label or each.principal, 60),
-        }
-        yield PageWaiting(words, reverse("admin:invocations_mcpapproval_change", args=[each.pk]))
 
 
 def _page(call: McpToolInvocation) -> str:

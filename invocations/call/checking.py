@@ -14,8 +14,6 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 from django.utils import timezone
 
-from invocations.approvals import asking
-from invocations.approvals.asking import Asked
 from invocations.call_source import CallSource
 from invocations.configuration import Configuration
 from invocations.stages import Outlook, Stages
@@ -45,14 +43,13 @@ class CallerPermissions:
         waits = await self._waits(tools)
         asks: dict[Tool, Ask] = {}
         made: dict[Tool, dict[str, Json]] = {}
-        for tool in tools:
-            outlook = outlooks[tool]
-            ask = asking.demanded(outlook.ask, tool, self.configuration, self.source)
+        for tool, outlook in outlooks.items():
             made[tool] = self._verdict(tool, outlook, waits.get(tool, 0))
-            if ask is not None and made[tool]["verdict"] != NO:
-                asks[tool] = ask
-        for tool in await self._ungranted(asks):
-            made[tool] = _asked(asks[tool])
+            if outlook.ask is not None and made[tool]["verdict"] != NO:
+                asks[tool] = outlook.ask
+        if asks:
+            for tool, outlook in (await self.stages.approving.outlooks_of_asked(asks, self.source)).items():
+                made[tool] = _asked(outlook.ask) if outlook.ask is not None else self._verdict(tool, outlook, 0)
         return [made[tool] for tool in tools]
 
     def _verdict(self, tool: Tool, outlook: Outlook, wait: float) -> dict[str, Json]:
@@ -80,18 +77,6 @@ class CallerPermissions:
         mine = _wait(levels.get(of_caller), caller.calls_per_minute)
         return {tool: max(mine, _wait(levels.get(f"tool:{tool.name}"), limits.get(tool))) for tool in tools}
 
-    async def _ungranted(self, asks: dict[Tool, Ask]) -> list[Tool]:
-        """Return the tools whose calls no approval of an hour or a session covers."""
-        if not asks:
-            return []
-        asked = {
-            tool: Asked(source=self.source, tool=tool, ask=ask, arguments={}, recorded={}) for tool, ask in asks.items()
-        }
-        try:
-            return await _without_grant(asked)
-        except DatabaseError as error:
-            raise AuditUnavailable from error
-
 
 def _asked(ask: Ask) -> dict[str, Json]:
     who = "The calling person" if ask.decider == CALLER else "A person"
@@ -113,8 +98,3 @@ def _levels(names: set[str]) -> dict[str, tuple[float, float]]:
     now = timezone.now()
     rows = RateLimitBucket.objects.filter(pk__in=names).values_list("client_id", "tokens", "last_refill")
     return {name: (tokens, (now - refilled).total_seconds()) for name, tokens, refilled in rows}
-
-
-@database_sync_to_async
-def _without_grant(asked: dict[Tool, Asked]) -> list[Tool]:
-    return [tool for tool, each in asked.items() if not asking.granted(each)]

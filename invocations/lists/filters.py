@@ -15,7 +15,6 @@ from django.core.exceptions import ValidationError
 from django.db.models import Field, Q
 from django.utils.translation import gettext_lazy as _
 
-from invocations.approvals.models import McpApproval
 from invocations.columns import INVOCATION, Column, ColumnFilter, Match
 from invocations.lists import completing
 from invocations.lists.erased import is_erased
@@ -238,12 +237,6 @@ TASK_FILTERS: tuple[ListFilter, ...] = (
     TextIs(name="invocation_id"),
 )
 
-APPROVAL_FILTERS: tuple[ListFilter, ...] = (
-    OneOf(name="status", label="", choices=McpApproval.Status.choices),
-    TextIs(name="tool", column="tool_name", label=_("tool (exact name)")),
-    TextIs(name="principal", label=_("principal (key:1, user:1, …)"), help_text=_OF_CALLS["principal"].help_text),
-)
-
 _SUBJECTS: Choices = [
     ("tool", _("tools")),
     ("resource", _("resources")),
@@ -259,12 +252,10 @@ _SUBJECTS: Choices = [
     ("redaction_rule", _("redaction rules")),
     ("retention_policy", _("retention")),
     ("legal_hold", _("legal holds")),
-    ("mcptoolapproval", _("approval policies")),
     ("user", _("users")),
     ("group", _("groups")),
     ("login", _("logins")),
     ("session", _("sessions")),
-    ("call", _("calls that waited for approval")),
     ("hub", _("the hub")),
     ("audit", _("the audit")),
     ("bodies", _("reads")),

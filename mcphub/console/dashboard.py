@@ -17,15 +17,13 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from invocations.admin.links import listed
-from invocations.approvals import asking as approvals
-from invocations.approvals.models import McpApproval
 from invocations.chain.models import AuditBlock
 from invocations.figures import overview
 from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, CLIENT, CODE, TOOL, Tally
 from invocations.models import McpToolInvocation
 from mcphub.console import health, traffic
-from mcphub.parts import OverviewCard, OverviewPanel, PanelRows
+from mcphub.parts import OverviewCard, OverviewPanel, PanelRows, PendingRows
 from sessions_app.history import deciding, guarding
 from sessions_app.keys.naming import names_of
 from sessions_app.kit import charts
@@ -106,8 +104,10 @@ def _waiting(request: HttpRequest) -> list[dict[str, object]]:
         offers = McpUpstreamTool.objects.filter(state__in=["new", "changed"]).order_by()
         query = "?state__in=new,changed"
         tiles.append(_counted(_("Offers waiting for approval"), offers, "tools_catalog_mcpupstreamtool", query))
-    if may("invocations.view_mcpapproval"):
-        tiles.append(_calls_waiting())
+    for part in declared(PendingRows):
+        app, model = part.page.rsplit("_", 1)
+        if may(f"{app}.view_{model}"):
+            tiles.append(_counted(str(part.title), loaded(part.rows)(), part.page, part.query))
     if may(deciding.PERMISSION):
         open_ = guarding.seen_by(request.user).filter(state="waiting", expires_at__gt=timezone.now()).order_by()
         tiles.append(_counted(_("Changes waiting for a second person"), open_, "sessions_app_waitingchange", _WAITING))
@@ -197,12 +197,6 @@ def _connections_down(connections: list[McpConnection]) -> dict[str, object]:
     query = f"?state={McpConnection.Status.ERROR.value}&enabled__exact=1"
     link = reverse("admin:tools_catalog_mcpconnection_changelist") + query
     return _tile(_("Connections with an error"), str(broken), link)
-
-
-def _calls_waiting() -> dict[str, object]:
-    """Count the calls that can still be approved."""
-    waiting = approvals.still_open(McpApproval.objects.order_by(), timezone.now())
-    return _counted(_("Calls waiting for approval"), waiting, "invocations_mcpapproval", "?state=pending")
 
 
 def _sealed() -> dict[str, object]:

@@ -182,13 +182,6 @@ _CORE: tuple[Area, ...] = (
         "inbox",
         (
             Tab(
-                _("Calls to approve"),
-                "how_to_reg",
-                "invocations_mcpapproval",
-                "a",
-                words=_("approve pending human review confirm"),
-            ),
-            Tab(
                 _("Upstream offers"),
                 "move_to_inbox",
                 "tools_catalog_mcpupstreamtool",
@@ -266,9 +259,6 @@ _CORE: tuple[Area, ...] = (
         _("Rules"),
         "policy",
         (
-            Tab(
-                _("Approval policies"), "rule", "invocations_mcptoolapproval", words=_("human in the loop confirmation")
-            ),
             Tab(
                 _("Rate limits"),
                 "speed",

@@ -21,10 +21,6 @@ PURPOSES: dict[str, str | Promise] = {
         "The hub records a request here before it runs a tool that may change something, so that even a "
         "crash leaves a trace."
     ),
-    "invocations_mcpapproval": _(
-        "Calls that need a person's yes wait here. A call rule with the effect Ask, or an approval policy, "
-        "sends them here."
-    ),
     "tools_catalog_mcpupstreamtool": _(
         "Tools that a connected MCP server offers, and later changes of their definitions, wait here for "
         "your decision. Add a connection to get the first."
@@ -68,7 +64,6 @@ PURPOSES: dict[str, str | Promise] = {
     "sessions_app_mcpworkspace": _(
         "A workspace gives a team its own tools, connections and calls, which other teams don't see."
     ),
-    "invocations_mcptoolapproval": _("An approval policy makes calls of a tool in the chat wait for a person."),
     "sessions_app_ratelimitbucket": _(
         "A caller appears here with its first request that counts against the rate limit."
     ),

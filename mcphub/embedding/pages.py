@@ -8,33 +8,32 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
+from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from invocations.approvals.models import McpApproval
 from invocations.models import McpToolInvocation
+from mcphub.parts import HostPages
 from sessions_app.history.models import AuditEvent
 from sessions_app.history.source import ADMIN, edits_via
+from sessions_app.kit.features import declared, loaded
 from sessions_app.kit.shown import pretty
 from sessions_app.models import ApiKey, McpSession
 from tools_catalog.models import McpConnection, McpToolDefinition
 
-_READ_BODIES = "invocations.read_bodies"
+READ_BODIES = "invocations.read_bodies"
 _CALL = ("received_at", "tool_name", "caller_label", "status", "error_code", "duration_ms")
 _TOOL = ("name", "title", "version", "enabled", "read_only", "destructive")
 _KEY = ("prefix", "name", "owner", "expires_at", "last_used_at", "revoked_at")
 _SESSION = ("created_at", "client_name", "caller_label", "transport", "state", "last_activity_at")
-_APPROVAL = ("created_at", "tool_name", "caller_label", "status", "expires_at", "decided_by")
 _CONNECTION = ("slug", "title", "enabled", "transport", "policy", "discovered_at")
 _EVENT = ("happened_at", "kind", "actor_label", "via", "subject_model", "subject_label")
 
 
-class _Shown(admin.ModelAdmin):  # type: ignore[type-arg, unused-ignore]
+class ShownRows(admin.ModelAdmin):  # type: ignore[type-arg, unused-ignore]
     """Rows to look at, and actions by their own permissions."""
 
     show_full_result_count = False
@@ -57,12 +56,12 @@ class _Shown(admin.ModelAdmin):  # type: ignore[type-arg, unused-ignore]
     """The permission that Django checks for actions with `permissions=["decide"]`."""
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        shown = [f"shown_{name}" for name in self.bodies] if request.user.has_perm(_READ_BODIES) else []
+        shown = [f"shown_{name}" for name in self.bodies] if request.user.has_perm(READ_BODIES) else []
         return [*(self.fields or ()), *shown]
 
     def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
         row = self.get_object(request, object_id) if self.bodies else None
-        if row is not None and self.has_view_permission(request) and request.user.has_perm(_READ_BODIES):
+        if row is not None and self.has_view_permission(request) and request.user.has_perm(READ_BODIES):
             from invocations.rest import reads  # commands of the host load this module, and need no REST
 
             reads.note(request.user, request.path, list(self.bodies), [row.pk], str(row.pk))
@@ -79,7 +78,7 @@ class _Shown(admin.ModelAdmin):  # type: ignore[type-arg, unused-ignore]
         return _json(row.error)
 
 
-class CallPages(_Shown):
+class CallPages(ShownRows):
     bodies = ("arguments", "result", "error")
     list_display = _CALL
     list_filter = ["status", "received_at"]
@@ -89,7 +88,7 @@ class CallPages(_Shown):
     ordering = ["-pk"]
 
 
-class ToolPages(_Shown):
+class ToolPages(ShownRows):
     list_display = _TOOL
     list_filter = ["enabled"]
     search_fields = ["name", "title"]
@@ -111,7 +110,7 @@ class ToolPages(_Shown):
         self.message_user(request, _("Changed: %(count)d.") % {"count": done})
 
 
-class KeyPages(_Shown):
+class KeyPages(ShownRows):
     list_display = _KEY
     list_select_related = ["owner"]
     search_fields = ["prefix", "name"]
@@ -125,62 +124,21 @@ class KeyPages(_Shown):
         self.message_user(request, _("Changed: %(count)d.") % {"count": done})
 
 
-class SessionPages(_Shown):
+class SessionPages(ShownRows):
     list_display = _SESSION
     list_filter = ["state", "transport"]
     search_fields = ["session_id", "client_name", "caller_label"]
     fields = [*_SESSION, "session_id", "principal", "protocol_version", "ended_at", "end_reason"]
 
 
-class ApprovalPages(_Shown):
-    """Approved are calls as they were asked for; REST takes edited arguments and a reason."""
-
-    bodies = ("arguments",)
-    list_display = _APPROVAL
-    list_filter = ["status"]
-    search_fields = ["tool_name", "caller_label"]
-    fields = [*_APPROVAL, "id", "principal", "effects", "words", "reason"]
-    readonly_fields = ["shown_arguments"]
-    actions = ["approve", "deny"]
-
-    def has_decide_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("invocations.decide_mcpapproval")
-
-    @admin.action(description=_("Approve"), permissions=["decide"])
-    def approve(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        self._decide(request, queryset, is_yes=True)
-
-    @admin.action(description=_("Deny"), permissions=["decide"])
-    def deny(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        self._decide(request, queryset, is_yes=False)
-
-    def _decide(self, request: HttpRequest, queryset: QuerySet[Any], *, is_yes: bool) -> None:
-        if is_yes and not request.user.has_perm(_READ_BODIES):
-            raise PermissionDenied  # nobody approves arguments that they cannot read
-        from invocations.approvals import deciding  # as in `change_view`
-        from invocations.redaction import load as redaction
-        from invocations.redaction.records import RecordRedaction
-
-        record = RecordRedaction(redaction.load())
-        done = 0
-        for row in queryset:
-            try:
-                with edits_via(ADMIN, request):
-                    deciding.decide(row, deciding.Decision(approve=is_yes), deciding.decider_of(request.user), record)
-                done += 1
-            except deciding.DecisionRefused as refused:
-                self.message_user(request, str(refused), messages.ERROR)
-        self.message_user(request, _("Changed: %(count)d.") % {"count": done})
-
-
-class ConnectionPages(_Shown):
+class ConnectionPages(ShownRows):
     list_display = _CONNECTION
     list_filter = ["enabled", "transport"]
     search_fields = ["slug", "title"]
     fields = [*_CONNECTION, "created_at", "updated_at"]
 
 
-class EventPages(_Shown):
+class EventPages(ShownRows):
     """The history of edits; before and after are in `manage.py mcphub audit`."""
 
     list_display = _EVENT
@@ -190,9 +148,8 @@ class EventPages(_Shown):
     ordering = ["-pk"]
 
 
-PAGES: dict[type[Model], type[_Shown]] = {
+PAGES: dict[type[Model], type[ShownRows]] = {
     McpToolInvocation: CallPages,
-    McpApproval: ApprovalPages,
     McpToolDefinition: ToolPages,
     McpConnection: ConnectionPages,
     ApiKey: KeyPages,
@@ -203,7 +160,8 @@ PAGES: dict[type[Model], type[_Shown]] = {
 
 def register(site: admin.AdminSite) -> None:
     """Add the pages to an admin of the host, those that it has not."""
-    for model, pages in PAGES.items():
+    added = {loaded(part.model): loaded(part.pages) for part in declared(HostPages)}
+    for model, pages in {**PAGES, **added}.items():
         if not site.is_registered(model):
             site.register(model, pages)
 

@@ -14,16 +14,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from mcphub.my_access import (
-    open_now,
-    own_accounts,
-    own_approvals,
-    own_calls,
-    own_connection,
-    own_keys,
-    own_tools,
-    own_workspaces,
-)
+from mcphub.my_access import open_now, own_accounts, own_calls, own_connection, own_keys, own_tools, own_workspaces
 from mcphub.my_access.parts import DeedRefused, Part
 from mcphub.parts import MyAccessPart
 from sessions_app.kit.features import declared, loaded
@@ -31,7 +22,6 @@ from sessions_app.kit.features import declared, loaded
 _CORE: tuple[Part, ...] = (
     own_connection.PART,
     own_tools.PART,
-    own_approvals.PART,
     own_workspaces.PART,
     own_accounts.PART,
     own_keys.PART,

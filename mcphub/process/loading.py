@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from invocations.approvals.asking import load_policies
 from invocations.configuration import Configuration
 from invocations.mapping.load import load_error_map
 from invocations.redaction import load as redaction_rules
@@ -33,8 +32,6 @@ def changes(known: Configuration, stale: set[str]) -> dict[str, Any]:
         found["errors"] = load_error_map()
     if bus.REDACTION_CHANGED in stale:
         found["redaction"] = redaction_rules.load()
-    if bus.APPROVALS_CHANGED in stale or bus.TOOLS_CHANGED in stale:  # policies go by the tool's name
-        found["approvals"] = load_policies()
     if bus.TOOLS_CHANGED in stale:
         found["catalog"] = Catalog.load(known.catalog)
     elif bus.TOOLSETS_CHANGED in stale:
@@ -71,6 +68,5 @@ def first_configuration() -> Configuration:
         keys=Keys.load(),
         errors=load_error_map(),
         redaction=redaction_rules.load(),
-        approvals=load_policies(),
         additions=_additions(catalog, {part.subject for part in declared(bus.FollowedRows)}),
     )

@@ -107,13 +107,6 @@ def own(hub: Hub) -> bytes:
         spans.add_metric(["sent"], sent.sent)
         spans.add_metric(["lost"], sent.lost)
         families.append(spans)
-    asked = CounterMetricFamily("mcphub_approvals", "Calls that wanted a yes, by what came of it.", labels=["outcome"])
-    for outcome, count in sorted(hub.calls.approvals.outcomes.items()):
-        asked.add_metric([outcome], count)
-    held = GaugeMetricFamily(
-        "mcphub_approvals_held", "Calls held until somebody decides.", float(hub.calls.approvals.held)
-    )
-    families += [asked, held]
     families += [family for part in declared(HubMetrics) for family in loaded(part.function)(hub)]
     families += _calls(hub.calls.rows.counts)
     families += ProcessCollector(registry=None).collect()

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from invocations.approvals import asking as approvals
 from invocations.call import repeats
 from invocations.calling import Calls
 from invocations.chain.service import Sealing
@@ -222,7 +221,6 @@ class Hub:
     async def _drain(self) -> None:
         self.is_draining = True
         live.end_all()
-        self.calls.approvals.drain()
         for service in self.services:
             service.drain()
         await self.streams.stop()
@@ -359,7 +357,6 @@ class Hub:
         self.follower.on([bus.ACCOUNTS_CHANGED], lambda event: self.accounts.forget(event.payload))
         self.follower.on([bus.UPSTREAM_REFRESH], lambda event: self.upstreams.refresh(event.payload))
         self.follower.on([bus.UPSTREAM_RECONNECT], lambda event: self.upstreams.reconnect(event.payload))
-        self.follower.on([bus.APPROVAL_CHANGED], lambda event: self.calls.approvals.heard(event.payload))
         for service in self.services:
             service.listen()
         self.follower.on([bus.TASK_CHANGED], lambda event: self.tasks.heard(event.payload))
@@ -546,7 +543,6 @@ class Hub:
             self._compare_with_history()
             links.keep_only(membership.living().values_list("process_id", flat=True))
             repeats.purge()
-            approvals.sweep()
             limits.purge()
             logins.sweep()
             reminding.remind()

@@ -55,18 +55,6 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
         "failure": "",
         "issuer": "https://id.example",
     },
-    "Approval": {
-        "id": "Zk3q9",
-        "arguments": {"city": "Oslo"},
-        "effects": "writes",
-        "transport": "streamable-http",
-        "rule": "large-transfers",
-        "words": "Transfers above 100 are made by people.",
-        "reason": "",
-        "decided_by": "",
-        "invocation_id": "",
-        "group": "",
-    },
     "ChatToolCall": {"id": _CALL, "error": None, "result": "Rain", "arguments": {"city": "Oslo"}},
     "Checkpoint": {"note": _NOTE},
     "Connection": {

@@ -30,7 +30,6 @@ _CORE: Mapping[str, _StrOrPromise] = {
     "sessions": _("Client sessions, current and past."),
     "tasks": _("Calls that their clients follow in the background."),
     "processes": _("Processes of the hub, with their transports and last errors."),
-    "approvals": _("Calls that wait for approval, and past decisions."),
     "offers": _("Definitions that upstreams offer, and decisions about them."),
     "waiting-changes": _("Changes that wait for a second person."),
     "tool-definitions": _("The tools of the catalogue, with their versions."),

@@ -79,8 +79,6 @@ MAPPING: Mapping[str, Json] = {"json_rpc_code": -32603, "message_template": "{to
 _SWITCHED: Json = {"enabled": False, "reason": REASON}
 _DECIDED: Json = {"digest": DIGEST, "reason": REASON}
 REQUESTS: Mapping[str, Json] = {
-    "ApproveRequest": {"reason": REASON},
-    "DenyRequest": {"reason": REASON},
     "ConnectionRequest": CONNECTION,
     "PatchedConnectionRequest": _SWITCHED,
     "ErrorMappingRequest": MAPPING,

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from invocations.approvals.telling import QUESTION
 from invocations.call.context import LOG_LEVELS
 from invocations.calling import LONGEST_IDEMPOTENCY_KEY, CallResult
 from invocations.exchange import CallRequest
@@ -22,6 +21,7 @@ from sessions_app.protocol.errors import DuplicateRequest, InvalidParams
 from sessions_app.protocol.tasks import CORE_CAPABILITY, EXTENSION, Task
 from tools_catalog.call.base import Json
 from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.policy.ask import QUESTION
 
 if TYPE_CHECKING:
     from invocations.tasks.background_call import TaskStart

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.login.models import LoginProvider
 from sessions_app.models import ApiKey
 from tests.rigs import seeding

@@ -17,7 +17,7 @@ SEED = """
 from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 User.objects.create_superuser("operator", password="a long password")
 now = timezone.now()
 def call(n, **fields):

@@ -24,7 +24,7 @@ SEED = f"""
 from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.features.quotas.models import McpQuota

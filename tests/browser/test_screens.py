@@ -14,7 +14,7 @@ SEED = """
 from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.chat.models import ChatModel, ChatProvider
 from sessions_app.models import RateLimitBucket
 from tests import factories as make

@@ -21,7 +21,7 @@ SEED = f"""
 from datetime import timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from sessions_app.models import ApiKey
 from tests import factories as make
 from tests.rigs import seeding

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 SEED = """
 from django.contrib.auth.models import Group, User
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from sessions_app.models import ApiKey, McpWorkspace
 from tests import factories as make
 User.objects.create_superuser("operator", password="a long password")

@@ -24,6 +24,7 @@ SERVED_BY = {
     "/v1/models": "chat",
     "/api/model-prices/": "chat",
     "/api/notices/": "notifications",
+    "/api/approvals/": "approvals",
     "/api/alerts/": "alerts",
     "/api/guardrails/": "guardrails",
     "/api/policy-rules/": "call_rules",
@@ -58,6 +59,7 @@ IN_FORCE: dict[str, dict[str, Any]] = {
         "seconds": 2,
         "position": 0,
     },
+    "invocations_mcptoolapproval": {"tool_id": 1, "policy": "always"},
     "tools_catalog_mcppolicyrule": {
         **_ON,
         "name": "no-sums",
@@ -73,9 +75,16 @@ IN_FORCE: dict[str, dict[str, Any]] = {
     },
 }
 """Policies, as the tables have them where no module of their features is imported."""
+ASKED_FIRST = {
+    **IN_FORCE["tools_catalog_mcppolicyrule"],
+    "name": "ask-first",
+    "target": "tell_list_plainly",
+    "effect": "ask",
+}
 REPORTED = {
     "guardrails": "The feature guardrails is off. Enabled guardrails that inspect no calls: 1.",
-    "call_rules": "The feature call_rules is off. Enabled call rules that decide about no calls: 1.",
+    "call_rules": "The feature call_rules is off. Enabled call rules that decide about no calls: 2.",
+    "approvals": "The feature approvals is off. Approval policies whose calls wait for nobody: 1.",
 }
 
 
@@ -87,7 +96,7 @@ IN_FORCE_OF_FEATURES = [
 def run(folder: Path, words: str) -> dict[str, Any]:
     template.copy_to(folder / "hub.sqlite3", bundle=TOOLBOX, apps="tests.toolbox")
     with contextlib.closing(sqlite3.connect(folder / "hub.sqlite3")) as database, database:
-        for table, row in IN_FORCE.items():
+        for table, row in (*IN_FORCE.items(), ("tools_catalog_mcppolicyrule", ASKED_FIRST)):
             database.execute(
                 f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [*row.values()]
             )
@@ -115,6 +124,9 @@ def check(found: dict[str, Any], on: list[str]) -> None:
     assert found["features"] == on
     assert set(found["imported"]) <= set(on), "a module of a feature that is off was imported"
     assert found["call"]["result"]["content"][0]["text"] == "told 0"
+    asked = found["asked"]["result"]
+    assert asked.get("isError", False) is ("call_rules" in on and "approvals" not in on)
+    assert ("Not run yet" in asked["content"][0]["text"]) is ("call_rules" in on and "approvals" in on)
     assert {page: status for page, status in found["pages"].items() if status != "200"} == {}
     served = {path for path, status in found["addresses"].items() if status != 404}
     assert served == {path for path, feature in SERVED_BY.items() if feature in on}
@@ -131,6 +143,26 @@ def test_the_core_alone_serves_its_pages_and_a_call(tmp_path: Path) -> None:
     check(found, ALWAYS)
     (finding,) = found["findings"]
     assert all(name in finding for name in OPTIONAL)
+
+
+@pytest.mark.program
+@pytest.mark.slow
+def test_calls_that_a_rule_asks_about_are_refused_where_nobody_can_approve(tmp_path: Path) -> None:
+    found = run(tmp_path, "call_rules")
+    check(found, sorted({"call_rules", *ALWAYS}))
+    assert "switches the feature approvals on" in found["asked"]["result"]["content"][0]["text"]
+
+
+@pytest.mark.program
+def test_a_setting_that_nobody_could_follow_stops_the_start(tmp_path: Path) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "MCPHUB_DATA_DIR": str(tmp_path),
+        "MCPHUB_FEATURES": "-approvals -chat -demo -embeddings",
+        "MCPHUB_APPROVAL": "always",
+    }
+    done = forking.run("mcphub.settings", env=environment, timeout=300)
+    assert "MCPHUB_APPROVAL is always, and MCPHUB_FEATURES leaves approvals out" in done.stderr
 
 
 @pytest.mark.rig

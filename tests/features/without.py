@@ -19,6 +19,13 @@ from tests.waiting import PATIENCE_SECONDS
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "tell", "arguments": {"times": 0}}}
+ASKED = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "tell_list_plainly", "arguments": {"kind": "tools"}},
+}
+"""A call that a rule asks about, where call rules are on."""
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -29,6 +36,7 @@ ADDRESSES = (
     "/v1/models",
     "/api/model-prices/",
     "/api/notices/",
+    "/api/approvals/",
     "/api/alerts/",
     "/api/guardrails/",
     "/api/policy-rules/",
@@ -58,10 +66,11 @@ async def call() -> dict[str, Any]:
         hello = await http.post("/mcp", json=HELLO, headers=HEADERS)
         session = {**HEADERS, "Mcp-Session-Id": hello.headers["mcp-session-id"]}
         answer = await http.post("/mcp", json=CALL, headers=session)
+        asked = await http.post("/mcp", json=ASKED, headers=session)
         health = await hub.health()
         addresses = {path: (await http.get(path)).status_code for path in ADDRESSES}
     await runtime.stop()
-    return {"call": answer.json(), "health": health, "addresses": addresses}
+    return {"call": answer.json(), "asked": asked.json(), "health": health, "addresses": addresses}
 
 
 def pages() -> tuple[dict[str, str], str]:

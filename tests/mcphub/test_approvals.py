@@ -10,10 +10,10 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from invocations.approvals import asking
-from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.redaction import load as redaction
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals import asking
+from mcphub.features.approvals.models import McpApproval, McpToolApproval
 from mcphub.features.chat import approvals
 from mcphub.features.chat.errors import ChatError
 from sessions_app import accountable

@@ -19,8 +19,8 @@ from django.test import Client as Browser
 from django.utils import timezone
 from oauth2_provider.models import Application
 
-from invocations.models import McpApproval
 from mcphub import clients
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.quotas.models import McpQuota, QuotaCount
 from mcphub.features.quotas.quota import Charge
 from mcphub.features.signin.models import Consent

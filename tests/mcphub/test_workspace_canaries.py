@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from sessions_app.models import ApiKey
 from sessions_app.workspaces.acting import PAGES
 from tests.factories import McpConnectionFactory, McpPromptFactory, McpResourceFactory

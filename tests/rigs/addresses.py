@@ -12,9 +12,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
-from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
+from mcphub.features.approvals.models import McpApproval, McpToolApproval
 from mcphub.features.audit_export.models import ShippingTarget
 from mcphub.features.call_rules.models import McpPolicyRule
 from mcphub.features.chat.models import ChatKey, ChatModel, ChatModelPrice, ChatProvider, ChatSession, Query

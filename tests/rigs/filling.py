@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from invocations.approvals.models import McpApproval
 from invocations.tasks.models import McpTask
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.chat.models.conversations import AIResponse, ChatMessage, ChatSession, Query
 from mcphub.features.quotas.models import McpQuota, QuotaCount
 from mcphub.features.quotas.quota import Charge

@@ -14,9 +14,9 @@ from django.contrib.auth.models import Group
 from django.test import RequestFactory
 from django.utils import timezone
 
-from invocations.approvals.deciding import Decision, DecisionRefused, decide, decider_of
-from invocations.approvals.models import McpApproval
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals.deciding import Decision, DecisionRefused, decide, decider_of
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.signin.grants import services
 from sessions_app import accountable
 from sessions_app.accountable import Party

@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
-from invocations.approvals.models import McpToolApproval
+from mcphub.features.approvals.models import McpToolApproval
 from sessions_app.history import deciding, guarding
 from sessions_app.history.deciding import ConfirmationRefused
 from sessions_app.history.reading import history_of

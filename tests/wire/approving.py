@@ -6,7 +6,7 @@ from typing import Any
 
 
 def demand(tool: str, policy: str = "always") -> None:
-    from invocations.approvals.models import McpToolApproval
+    from mcphub.features.approvals.models import McpToolApproval
     from tools_catalog.models import McpToolDefinition
 
     McpToolApproval.objects.update_or_create(tool=McpToolDefinition.objects.get(name=tool), defaults={"policy": policy})
@@ -21,10 +21,10 @@ def decide(
     grant: str = "",
 ) -> str:
     """Decide as a person does in the console; give the status, or why it was refused."""
-    from invocations.approvals import deciding
-    from invocations.approvals.models import McpApproval
     from invocations.redaction import load
     from invocations.redaction.records import RecordRedaction
+    from mcphub.features.approvals import deciding
+    from mcphub.features.approvals.models import McpApproval
 
     decision = deciding.Decision(approve=approve, reason=reason, arguments=arguments, grant=grant)
     try:
@@ -36,7 +36,7 @@ def decide(
 
 
 def waiting(tool: str) -> list[str]:
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals.models import McpApproval
 
     return list(McpApproval.objects.filter(tool_name=tool, status="pending").values_list("pk", flat=True))
 
@@ -44,28 +44,28 @@ def waiting(tool: str) -> list[str]:
 def let_expire(id_: str) -> None:
     from django.utils import timezone
 
-    from invocations.approvals import asking
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals import asking
+    from mcphub.features.approvals.models import McpApproval
 
     McpApproval.objects.filter(pk=id_).update(expires_at=timezone.now())
     asking.sweep()
 
 
 def row(id_: str) -> dict[str, Any]:
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals.models import McpApproval
 
     found = McpApproval.objects.get(pk=id_)
     return {"status": found.status, "edited": found.edited, "arguments": found.arguments, "rule": found.rule}
 
 
 def waiting_with(arguments: dict[str, Any]) -> list[str]:
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals.models import McpApproval
 
     return list(McpApproval.objects.filter(arguments=arguments, status="pending").values_list("pk", flat=True))
 
 
 def row_with(arguments: dict[str, Any]) -> dict[str, Any]:
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals.models import McpApproval
 
     found = McpApproval.objects.get(arguments=arguments)
     return {"status": found.status, "decided_by": found.decided_by}
@@ -74,6 +74,6 @@ def row_with(arguments: dict[str, Any]) -> dict[str, Any]:
 def seconds_left(arguments: dict[str, Any]) -> float:
     from django.utils import timezone
 
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals.models import McpApproval
 
     return (McpApproval.objects.get(arguments=arguments).expires_at - timezone.now()).total_seconds()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CALLER, ANOTHER = "caller", "another"
 """The permitted decider: the calling person, or somebody else with the permission."""
+QUESTION = "mcphub_approval"
+"""The key of the question that asks the calling person begins so; the approval's own part of its id follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,7 @@ class Ask:
     """When the rule was registered, in seconds since the epoch: one of the same name that was deleted is another."""
     seconds: int = 24 * 3600
     """How long the question stands."""
+
+    def beside(self, own: Ask | None) -> Ask:
+        """Return a rule's request where the tool's own setting asks too: it demands no less than the setting."""
+        return self if own is None else replace(self, decider=ANOTHER)

@@ -171,9 +171,6 @@ _TABLES: Final = (
         "tools_catalog_allowedhost",
         gettext_lazy("Private hosts that the hub may reach, besides those of the environment."),
     ),
-    ConsoleSettings(
-        "tools", "invocations_mcptoolapproval", gettext_lazy("Tools whose calls wait for approval, or never do.")
-    ),
 )
 
 

@@ -17,13 +17,13 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from invocations.approvals.asking import USABLE, effects_of, is_demanded
-from invocations.approvals.asking import binding as binding
-from invocations.approvals.deciding import Decider, Decision, DecisionRefused
-from invocations.approvals.deciding import decide as decide_row
-from invocations.approvals.models import McpApproval
 from invocations.redaction import records
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals.asking import USABLE, effects_of, is_demanded
+from mcphub.features.approvals.asking import binding as binding
+from mcphub.features.approvals.deciding import Decider, Decision, DecisionRefused
+from mcphub.features.approvals.deciding import decide as decide_row
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.chat.engine.turn import DecidedCall, Denial, Turn
 from mcphub.features.chat.errors import ChatError, invalid
 from sessions_app.protocol import json

@@ -24,7 +24,7 @@ class ChatConfig(FeatureConfig):
     name = "mcphub.features.chat"
     label = "chat"
     verbose_name = _("Chat")
-    requires = ("quotas",)
+    requires = ("approvals", "quotas")
     parts = (
         HubCommand(
             "chat",

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 
+from mcphub.features.approvals.asking import policies_of
 from mcphub.features.chat import query_requests
 from mcphub.features.chat.approvals import StoredApprovalGate
 from mcphub.features.chat.engine.events import ToolFinished, ToolStarted, TurnEvent, TurnFinished
@@ -106,7 +107,7 @@ def turn_of(chat: Chat, source: TurnSource, request: QueryRequest) -> Turn:
         stream=request.stream,
         tools=query_requests.choose_tools(chat.hub.configuration.catalog, source.call.caller, request),
         session_id=request.session_id,
-        gate=StoredApprovalGate(chat.hub.configuration.approvals),
+        gate=StoredApprovalGate(policies_of(chat.hub.configuration)),
     )
 
 

@@ -24,7 +24,6 @@ from django.contrib.auth import get_user_model
 from django.db.models import Count, Max, Min, Q, QuerySet
 from django.utils import timezone
 
-from invocations.approvals.models import McpApproval
 from invocations.chain.commanding import CommandFailed, Signs
 from invocations.chain.keys import KeyProblem
 from invocations.chain.models import AuditBlock, AuditHold, AuditPolicy, AuditTombstone, AuditVerification
@@ -107,7 +106,6 @@ def contents(period: Period) -> dict[str, Iterable[dict[str, Json]]]:
         "retention.jsonl": _retention(period),
         "changes.jsonl": _changes(period),
         "second-person.jsonl": _waiting(period),
-        "approvals.jsonl": _approvals(period),
         "refused.jsonl": _refused(period),
         "tools.jsonl": _tools(period),
         "access.jsonl": _access(period),
@@ -220,12 +218,6 @@ def _waiting(period: Period) -> Iterator[dict[str, Json]]:
     rows = period.of(WaitingChange.objects.all(), "created_at")
     fields = ("created_at", "subject_model", "subject_label", "before", "after", "reason", "proposer_label")
     return _rows(rows, *fields, "state", "decided_by", "decided_at", "answer")
-
-
-def _approvals(period: Period) -> Iterator[dict[str, Json]]:
-    rows = period.of(McpApproval.objects.all(), "created_at")
-    fields = ("created_at", "caller_label", "tool_name", "tool_version", "rule", "rule_version", "arguments", "edited")
-    return _rows(rows, *fields, "status", "approvers", "decided_by", "decided_at", "reason", "invocation_id")
 
 
 def _refused(period: Period) -> Iterator[dict[str, Json]]:

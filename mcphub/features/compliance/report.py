@@ -40,7 +40,6 @@ def titles() -> dict[str, str]:
     return {
         "tools.jsonl": _("Tools and versions that ran"),
         "refused.jsonl": _("Calls that were refused or masked"),
-        "approvals.jsonl": _("Approvals of calls"),
         "changes.jsonl": _("Changes of the configuration"),
         "second-person.jsonl": _("Changes that needed a second person"),
         "access.jsonl": _("People and keys"),

@@ -7,7 +7,7 @@ from sessions_app.kit.features import FeatureConfig
 class DemoConfig(FeatureConfig):
     name = "mcphub.features.demo"
     label = "demo"
-    requires = ("chat", "alerts", "call_rules", "error_groups")
+    requires = ("approvals", "chat", "alerts", "call_rules", "error_groups")
     verbose_name = _("Demo")
     parts = (
         HubCommand(

@@ -23,16 +23,6 @@ KINDS: Mapping[str, NoticeKind] = {
     for kind in (
         *declared(NoticeKind),
         NoticeKind(
-            "approval.waits",
-            _("A call is waiting for approval"),
-            _("%(caller)s wants to call %(tool)s. Approve or deny the call; it expires at %(expires)s."),
-            "invocations.view_mcpapproval",
-            "invocations_mcpapproval",
-            ends=True,
-            outcome="mcphub.features.notifications.sources:decision_of",
-            shared=("tool", "caller", "expires", "decision"),
-        ),
-        NoticeKind(
             "change.waits",
             _("A change is waiting for a second person"),
             _("%(by)s proposed a change of %(subject)s. Confirm or reject it; it expires at %(expires)s."),

@@ -13,7 +13,6 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Max
 from django.utils import timezone
 
-from invocations.approvals.models import McpApproval
 from invocations.figures.tallies import HOUR, MINUTE, TOOL, Tally
 from invocations.models import CallTally
 from mcphub.features.notifications import noticing
@@ -54,7 +53,7 @@ _DECLARED = tuple(kind for kind in declared(NoticeKind) if kind.states)
 
 def states() -> Found:
     """Return all current states that notices cover."""
-    found = {**_approvals(), **_changes(), **_connections_down(), **_definitions()}
+    found = {**_changes(), **_connections_down(), **_definitions()}
     for kind in _DECLARED:
         facts = loaded(kind.states)()
         found |= {(kind.name, subject): each for subject, each in facts.items()}
@@ -71,43 +70,13 @@ def reconcile(found: Found, kinds: tuple[str, ...]) -> None:
     noticing.end(Notice.objects.filter(pk__in=over))
 
 
-STATES = ("approval.waits", "change.waits", "connection.down", "definition.changed", *(kind.name for kind in _DECLARED))
+STATES = ("change.waits", "connection.down", "definition.changed", *(kind.name for kind in _DECLARED))
 FIGURES = ("tool.errors", "tool.slow")
 
 
 def end_untouched() -> None:
     horizon = timezone.now() - timedelta(seconds=UNTOUCHED_SECONDS)
     noticing.end(Notice.objects.filter(kind__in=TOUCHED, last_at__lt=horizon))
-
-
-def _approvals() -> Found:
-    rows = McpApproval.objects.filter(status=McpApproval.Status.PENDING, expires_at__gt=timezone.now())
-    return {
-        ("approval.waits", row.pk): {
-            "tool": row.tool_name,
-            "caller": row.caller_label,
-            "expires": moment_of(row.expires_at),
-            "principal": row.principal,
-            **_within(row.workspace),
-        }
-        # The oldest, so that those beyond the bound come later instead of ending others.
-        for row in rows.only("pk", "tool_name", "caller_label", "expires_at", "principal", "workspace").order_by(
-            "created_at", "pk"
-        )[:MOST_OF_A_STATE]
-    }
-
-
-def decision_of(approval: str) -> dict[str, Json]:
-    """Return what became of an approval; no facts where it is gone."""
-    status = McpApproval.objects.filter(pk=approval).values_list("status", flat=True).first()
-    if status is None:
-        return {}
-    decisions = {
-        McpApproval.Status.PENDING: "expired",
-        McpApproval.Status.EXPIRED: "expired",
-        McpApproval.Status.DENIED: "denied",
-    }
-    return {"decision": decisions.get(McpApproval.Status(status), "approved")}
 
 
 def _within(workspace: str | None) -> dict[str, Json]:

@@ -54,14 +54,14 @@ class QuotasConfig(FeatureConfig):
             "data_usage",
             "invocations_mcpquota",
             "q",
-            place=15,
+            place=9,
             words=_("budget spend limit usage cost"),
             about=_("A quota limits how much callers use in a day, week or month, and warns before it refuses."),
             docs="secure/quotas",
             group=_("Limits"),
         ),
         OverviewPanel("admin/hub/budgets.html", "mcphub.features.quotas.admin.pages:nearest"),
-        MyAccessPart("mcphub.features.quotas.own_quotas:PART", place=65),
+        MyAccessPart("mcphub.features.quotas.own_quotas:PART", place=55),
         RolePermissions(("invocations.view_mcpquota",)),
         RolePermissions(
             ("invocations.add_mcpquota", "invocations.change_mcpquota", "invocations.delete_mcpquota"), ("Operator",)

@@ -41,7 +41,7 @@ def issue_generous_key(provider: str, model: str) -> str:
 
 
 def demand_approval(tool: str) -> None:
-    from invocations.approvals.models import McpToolApproval
+    from mcphub.features.approvals.models import McpToolApproval
     from tools_catalog.models import McpToolDefinition
 
     McpToolApproval.objects.create(tool=McpToolDefinition.objects.get(name=tool), policy="always")
@@ -62,7 +62,7 @@ def let_approval_expire(id_: str) -> None:
 
     from django.utils import timezone
 
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals.models import McpApproval
 
     McpApproval.objects.filter(pk=id_).update(expires_at=timezone.now() - timedelta(seconds=1))
 

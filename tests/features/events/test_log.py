@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.utils import timezone
 
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.events import delivering, reading, subscribing, sweeping
 from mcphub.features.events.access import Receiver
 from mcphub.features.events.callbacks import CallbackFailed

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission
 from django.urls import reverse
 from django.utils import timezone
 
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from sessions_app import accountable
 from sessions_app.history.models import AuditEvent
 from tests.factories import UserFactory

@@ -11,7 +11,7 @@ from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.chat.models import AIResponse, ChatMessage, ChatSession, Query
 from sessions_app.history.models import AuditEvent
 from sessions_app.models import RateLimitBucket

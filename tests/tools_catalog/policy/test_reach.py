@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.test import Client
 from django.urls import reverse
 
-from invocations.approvals.models import McpToolApproval
+from mcphub.features.approvals.models import McpToolApproval
 from mcphub.features.call_rules.models import McpPolicyRule
 from mcphub.features.call_rules.rule import ToolPolicy
 from mcphub.features.guardrails.guardrail import ToolGuardrails

@@ -10,8 +10,8 @@ from uuid import UUID
 from django.contrib.admin.utils import quote
 from django.urls import reverse
 
-from invocations.approvals.models import McpApproval
 from invocations.models import McpToolInvocation
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.chat.messages import text_of
 from mcphub.features.chat.models.conversations import ChatMessage, Query
 from sessions_app.kit.shown import INLINE_CHARACTERS, clipped, duration, visible

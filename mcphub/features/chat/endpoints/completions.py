@@ -11,6 +11,7 @@ from functools import partial
 
 from django.conf import settings
 
+from mcphub.features.approvals.asking import policies_of
 from mcphub.features.chat.approvals import StoredApprovalGate
 from mcphub.features.chat.endpoints import completion_requests
 from mcphub.features.chat.endpoints.base import ChatEndpoint
@@ -76,7 +77,7 @@ class CompletionsEndpoint(ChatEndpoint):
             may_mix_calls=session_id is not None,
             parameters=request.parameters,
             stream=request.stream,
-            gate=StoredApprovalGate(self.hub.configuration.approvals, partial(chosen.needs_approval, default=False)),
+            gate=StoredApprovalGate(policies_of(self.hub.configuration), partial(chosen.needs_approval, default=False)),
             session_id=session_id,
         )
 

@@ -9,8 +9,9 @@ from functools import partial
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from invocations.approvals.models import McpApproval
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals.asking import policies_of
+from mcphub.features.approvals.models import McpApproval
 from mcphub.features.chat import approvals
 from mcphub.features.chat import messages as chat_messages
 from mcphub.features.chat.conversations import responses as stored_responses
@@ -68,7 +69,7 @@ class ResponsesEndpoint(ChatEndpoint):
             limits=_limits(request),
             decided=decided,
             gate=approvals.StoredApprovalGate(
-                self.hub.configuration.approvals, partial(chosen.needs_approval, default=True)
+                policies_of(self.hub.configuration), partial(chosen.needs_approval, default=True)
             ),
         )
         listed = previous.labels if previous else []
@@ -137,7 +138,7 @@ class ResponsesEndpoint(ChatEndpoint):
                 http_status=409,
                 openai_code="approval_outdated",
             )
-        if not row.needs_another and approvals.operator_demands(tool, self.hub.configuration.approvals):
+        if not row.needs_another and approvals.operator_demands(tool, policies_of(self.hub.configuration)):
             raise invalid(
                 "input",
                 f"The operator demands an approval of {tool.name} since this one was asked for. Ask again.",

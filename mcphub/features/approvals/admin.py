@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -24,25 +25,28 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from invocations.admin.reading import HiddenBodies, RecordedReading, hidden_words
-from invocations.approvals import asking, deciding
-from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.redaction import load as redaction
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals import asking, deciding
+from mcphub.features.approvals.models import McpApproval, McpToolApproval
 from sessions_app.history import deciding as waiting_changes
 from sessions_app.history import guarding
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import HubAdmin, detail_action, is_confirmed, mark, moment, names_and_count
 from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
 from sessions_app.kit.admin.parts import ListPart
+from sessions_app.kit.admin.row_page import PagePart, PageWaiting, adds_to_page
 from sessions_app.kit.lists.filters import During, OneOf
 from sessions_app.kit.shown import cell, clipped, json_block, mono, visible
+from sessions_app.models import ApiKey
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.pages import WorkspacePages
-from tools_catalog.models import McpUpstreamTool
+from tools_catalog.models import McpToolDefinition, McpUpstreamTool
 
 _MARKS = {"pending": "wait", "approved": "good", "denied": "bad", "used": "off", "expired": "off"}
 _MOST_COUNTED = 1000
+_MOST_ON_PAGES = 10
 _TOO_LATE = McpApproval.Status.EXPIRED
 _ASKED = moment("created_at", _("requested"))
 _DECIDED = moment("decided_at", _("decided"))
@@ -382,6 +386,27 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
     @admin.display(description=_("ID of the call at the model"))
     def shown_call(self, row: McpApproval) -> SafeString | str:
         return mono(row.call_id) if row.call_id else "-"
+
+
+@adds_to_page(McpToolDefinition, ApiKey, User, place=30)
+def waiting_calls(request: HttpRequest, row: Model) -> Iterator[PagePart]:
+    """Yield the calls of a tool, a key or a person that wait for approval."""
+    if not request.user.has_perm("invocations.view_mcpapproval"):
+        return
+    match row:
+        case McpToolDefinition():
+            where = {"tool_name": row.name}
+        case ApiKey():
+            where = {"credential": row.credential}
+        case _:
+            where = {"principal": f"user:{row.pk}"}
+    waiting = asking.still_open(McpApproval.objects.filter(**where), timezone.now())
+    for each in waiting.order_by("-created_at")[:_MOST_ON_PAGES]:
+        words = _t("A call of %(tool)s by %(caller)s waits for approval.") % {
+            "tool": clipped(each.tool_name, 64),
+            "caller": clipped(each.caller_label or each.principal, 60),
+        }
+        yield PageWaiting(words, reverse("admin:invocations_mcpapproval_change", args=[each.pk]))
 
 
 @admin.register(McpToolApproval)

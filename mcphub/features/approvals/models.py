@@ -92,6 +92,7 @@ class McpApproval(RecordedInWorkspace):
     objects = OwnedQuerySet["McpApproval"].as_manager()
 
     class Meta:
+        app_label = "invocations"
         verbose_name = _("approval")
         verbose_name_plural = _("approvals")
         ordering = ["-created_at"]
@@ -172,6 +173,7 @@ class McpToolApproval(GuardedModel):
     policy = models.CharField(_("calls"), max_length=12, choices=Policy, default=Policy.ALWAYS)
 
     class Meta:
+        app_label = "invocations"
         verbose_name = _("approval policy")
         verbose_name_plural = _("approval policies")
         constraints = [

@@ -16,12 +16,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from invocations.approvals import asking
-from invocations.approvals.asking import Asked
-from invocations.approvals.deciding import Decider, Decision, DecisionRefused, decide
-from invocations.approvals.models import McpApproval
 from invocations.call_source import CallSource
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals import asking
+from mcphub.features.approvals.asking import Asked
+from mcphub.features.approvals.deciding import Decider, Decision, DecisionRefused, decide
+from mcphub.features.approvals.models import McpApproval
 from sessions_app.caller import Caller
 from sessions_app.history.models import AuditEvent
 from tests.factories import McpToolDefinitionFactory

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from invocations.approvals import asking
-from invocations.approvals.asking import Asked
-from invocations.approvals.deciding import Decider, Decision, decide
-from invocations.approvals.models import McpApproval
 from invocations.call_source import CallSource
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals import asking
+from mcphub.features.approvals.asking import Asked
+from mcphub.features.approvals.deciding import Decider, Decision, decide
+from mcphub.features.approvals.models import McpApproval
 from sessions_app.caller import Caller
 from sessions_app.history.models import AuditEvent
 from tests.factories import McpToolDefinitionFactory

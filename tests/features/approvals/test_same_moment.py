@@ -7,9 +7,9 @@ import threading
 import pytest
 from django.db import connection
 
-from invocations.approvals import asking
-from invocations.approvals.models import McpApproval
-from tests.invocations.approvals.test_many import asked
+from mcphub.features.approvals import asking
+from mcphub.features.approvals.models import McpApproval
+from tests.features.approvals.test_many import asked
 
 _WORKERS, _ROUNDS = 6, 12
 

@@ -8,10 +8,10 @@ from django.http import Http404, HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from invocations.approvals import asking, deciding
-from invocations.models import McpApproval
 from invocations.redaction import load as redaction
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals import asking, deciding
+from mcphub.features.approvals.models import McpApproval
 from mcphub.my_access.parts import DeedRefused, Part
 from sessions_app.kit.shown import clipped, pretty, visible
 

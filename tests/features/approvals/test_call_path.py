@@ -30,14 +30,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from invocations.approvals import asking
-from invocations.approvals.asking import load_policies
-from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.call_source import ClientChannel
 from invocations.calling import CallResult
 from invocations.configuration import Configuration
 from invocations.exchange import CallRequest
 from invocations.models import McpToolInvocation
+from mcphub.features.approvals import asking
+from mcphub.features.approvals.asking import load_policies
+from mcphub.features.approvals.models import McpApproval, McpToolApproval
+from mcphub.features.approvals.releasing import Approvals
+from mcphub.features.approvals.rules import SUBJECT
 from mcphub.features.call_rules.models import McpPolicyRule
 from sessions_app.caller import Caller, caller_of, caller_of_key
 from sessions_app.history.models import AuditEvent
@@ -217,7 +219,7 @@ class Calling(RuleBasedStateMachine):
 
     async def _drained(self) -> None:
         """A process that ends makes none of the calls that it holds."""
-        self.path.calls.approvals.drain()
+        self.path.calls.stages.one(Approvals).drain()
         await asyncio.gather(*(held.task for held in self.held), return_exceptions=True)
 
     async def _ended(self) -> None:
@@ -312,7 +314,7 @@ class Calling(RuleBasedStateMachine):
 
     def _reload(self) -> None:
         before = self.path.configuration.catalog
-        self.path.configuration = Configuration(catalog=Catalog.load(before), approvals=load_policies())
+        self.path.configuration = Configuration(catalog=Catalog.load(before), additions={SUBJECT: load_policies()})
 
     # Calls -----------------------------------------------------------------------------------------
 
@@ -650,7 +652,7 @@ class Calling(RuleBasedStateMachine):
             self._judge(self._released(id_, held.ruled), outcome)
 
     async def _heard(self, id_: str, mine: list[Held]) -> list[tuple[str, str, CallResult | None]]:
-        self.path.calls.approvals.heard(id_)
+        self.path.calls.stages.one(Approvals).heard(id_)
         return await asyncio.gather(*(self._outcome(held.task) for held in mine))
 
 

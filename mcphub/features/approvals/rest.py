@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from invocations.approvals import deciding
-from invocations.approvals.models import McpApproval
-from invocations.lists.filters import APPROVAL_FILTERS
 from invocations.redaction import load as redaction
 from invocations.redaction.records import RecordRedaction
 from invocations.rest.reads import RecordedViewSet
 from invocations.rest.serializers import ObjectBody, sees_bodies
+from mcphub.features.approvals import deciding
+from mcphub.features.approvals.models import McpApproval
+from sessions_app.kit.lists.filters import OneOf, TextIs
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.json_fields import JSONObject
 from sessions_app.kit.rest.schema import extend_schema
@@ -24,6 +25,11 @@ from sessions_app.kit.rest.writing import AskedSerializer, RowSerializer, Strict
 from sessions_app.protocol.errors import Forbidden
 
 _BODIES = ("arguments", "edited")
+_FILTERS = (
+    OneOf(name="status", label="", choices=McpApproval.Status.choices),
+    TextIs(name="tool", column="tool_name", label=_("tool (exact name)")),
+    TextIs(name="principal", label=_("principal (key:1, user:1, …)")),
+)
 
 
 class ApprovalSerializer(RowSerializer[McpApproval]):
@@ -94,7 +100,7 @@ class DenySerializer(AskedSerializer):
 class ApprovalViewSet(RecordedViewSet[McpApproval]):
     queryset = McpApproval.objects.all()
     serializer_class = ApprovalSerializer
-    filters = APPROVAL_FILTERS
+    filters = _FILTERS
     ordering = ("-created_at", "-id")
     lookup_value_regex = "[A-Za-z0-9_]{1,40}"
     required_scope = {"read": "audit:read", "write": "audit:read"}

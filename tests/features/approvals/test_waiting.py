@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from invocations.approvals.models import McpApproval
-from invocations.approvals.releasing import Approvals
+from mcphub.features.approvals.models import McpApproval
+from mcphub.features.approvals.releasing import Approvals
 from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.django_db

@@ -14,7 +14,7 @@ from mcphub.commands.stop import Stop, migrated_database
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals.models import McpApproval
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -45,8 +45,8 @@ def run(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     from django.utils import timezone
 
-    from invocations.approvals import asking
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals import asking
+    from mcphub.features.approvals.models import McpApproval
 
     asked = McpApproval.objects.order_by("-created_at")
     found = list(asked[:100] if options.all else asking.still_open(asked, timezone.now())[:100])
@@ -57,10 +57,10 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _decide(options: argparse.Namespace) -> int:
-    from invocations.approvals import deciding
-    from invocations.approvals.models import McpApproval
     from invocations.redaction import load
     from invocations.redaction.records import RecordRedaction
+    from mcphub.features.approvals import deciding
+    from mcphub.features.approvals.models import McpApproval
     from sessions_app.caller import local_caller
     from sessions_app.history import events
 
@@ -130,7 +130,7 @@ def _print(found: list[McpApproval], *, as_json: bool) -> None:
 
 
 def _approvals() -> QuerySet[Any]:
-    from invocations.approvals.models import McpApproval
+    from mcphub.features.approvals.models import McpApproval
 
     return McpApproval.objects.order_by("-created_at")
 

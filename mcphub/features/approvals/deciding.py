@@ -11,10 +11,10 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
-from invocations.approvals import asking
-from invocations.approvals.models import McpApproval
 from invocations.redaction import records
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals import asking
+from mcphub.features.approvals.models import McpApproval
 from sessions_app import accountable, bus
 from sessions_app.accountable import Party
 from sessions_app.history import events
@@ -218,7 +218,7 @@ def _tell(
         },
         reason=record.words(decision.reason),
     )
-    bus.publish(bus.APPROVAL_CHANGED, row.pk)
+    bus.publish(asking.CHANGED, row.pk)
 
 
 def difference(row: McpApproval) -> tuple[Json, McpApproval | None]:

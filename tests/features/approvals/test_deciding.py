@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from invocations.approvals import asking
-from invocations.approvals.deciding import Decider, Decision, DecisionRefused, decide, difference
-from invocations.approvals.models import McpApproval
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals import asking
+from mcphub.features.approvals.deciding import Decider, Decision, DecisionRefused, decide, difference
+from mcphub.features.approvals.models import McpApproval
 from sessions_app.history.models import AuditEvent
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -14,20 +14,23 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
-from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.call_source import CallSource, recorded_in
 from invocations.configuration import Configuration
 from invocations.redaction import records
+from mcphub.features.approvals.models import McpApproval, McpToolApproval
+from mcphub.features.approvals.rules import SUBJECT
 from sessions_app import bus
 from sessions_app.history import events
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import DuplicateRequest, ServerBusy
 from sessions_app.protocol.json import Json
 from tools_catalog import secrets
-from tools_catalog.catalog.snapshot import Tool
+from tools_catalog.catalog.snapshot import Catalog, Tool
 from tools_catalog.policy.ask import ANOTHER, CALLER, Ask
 
 NEVER, DESTRUCTIVE, ALWAYS = "never", "destructive", "always"
+CHANGED = "approval_changed"
+"""A subject of the bus. Payload: the id of an approval that was asked for, decided or has expired."""
 USABLE = datetime.timedelta(minutes=10)
 """From the decision on: for the call to be made, and for a retry to get its outcome."""
 MOST_WAITING = 10_000
@@ -46,9 +49,15 @@ EFFECTS = {
 Status = McpApproval.Status
 
 
-def load_policies() -> dict[str, str]:
-    """Return the approval policy of each tool, by name."""
+def load_policies(catalog: Catalog | None = None) -> dict[str, str]:
+    """Return the approval policy of each tool, by name: they are read again when a tool of the catalogue changes."""
     return dict(McpToolApproval.objects.values_list("tool__name", "policy"))
+
+
+def policies_of(configuration: Configuration) -> Mapping[str, str]:
+    """Return the approval policies of a configuration, by the tool's name."""
+    found: Mapping[str, str] = configuration.additions.get(SUBJECT, {})
+    return found
 
 
 def is_demanded(tool: Tool, policies: Mapping[str, str], otherwise: str) -> bool:
@@ -63,7 +72,7 @@ def is_demanded(tool: Tool, policies: Mapping[str, str], otherwise: str) -> bool
 
 def ask_of_tool(tool: Tool, configuration: Configuration, source: CallSource) -> Ask | None:
     """Return the request of the tool's own setting; None if its calls run at once."""
-    policies = configuration.approvals
+    policies = policies_of(configuration)
     otherwise = settings.MCPHUB_APPROVAL if source.turn is None else settings.MCPHUB_CHAT_APPROVAL
     if not policies and otherwise == NEVER:
         return None
@@ -76,15 +85,13 @@ def demanded(by_rule: Ask | None, tool: Tool, configuration: Configuration, sour
     setting.
     """
     own = ask_of_tool(tool, configuration, source)
-    if by_rule is None or own is None:
-        return by_rule or own
-    return replace(by_rule, decider=ANOTHER)
+    return own if by_rule is None else by_rule.beside(own)
 
 
 def may_demand(tool: Tool, configuration: Configuration) -> bool:
     """Return whether the tool's own setting asks for a yes, of clients or of models."""
     defaults = {settings.MCPHUB_APPROVAL, settings.MCPHUB_CHAT_APPROVAL}
-    return any(is_demanded(tool, configuration.approvals, otherwise) for otherwise in defaults)
+    return any(is_demanded(tool, policies_of(configuration), otherwise) for otherwise in defaults)
 
 
 def is_enough(given: Ask, asks: Ask | None) -> bool:
@@ -110,6 +117,10 @@ def binding(tool: Tool, arguments: Mapping[str, Json], ask: Ask | None = None, *
 def still_open(rows: QuerySet[McpApproval], now: datetime.datetime) -> QuerySet[McpApproval]:
     """Return those of the calls that somebody can still decide."""
     return rows.filter(is_open(now))
+
+
+def waiting() -> QuerySet[McpApproval]:
+    return still_open(McpApproval.objects.order_by(), timezone.now())
 
 
 def is_open(now: datetime.datetime) -> Q:
@@ -267,7 +278,7 @@ def _create(asked: Asked, bound: str, key: str, now: datetime.datetime) -> McpAp
             "expires_at": row.expires_at.isoformat(),
         },
     )
-    bus.publish(bus.APPROVAL_CHANGED, id_)
+    bus.publish(CHANGED, id_)
     return row
 
 
@@ -307,7 +318,7 @@ def expire(rows: QuerySet[McpApproval]) -> int:
             still = McpApproval.objects.filter(pk=row.pk, status=Status.PENDING)
             if still.update(status=Status.EXPIRED, decided_at=row.expires_at, clear=None, edited_clear=None):
                 events.record("call.expired", actor=events.Actor("hub"), subject=row.pk, label=row.tool_name)
-                bus.publish(bus.APPROVAL_CHANGED, row.pk)
+                bus.publish(CHANGED, row.pk)
                 count += 1
     return count
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,18 +15,18 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import DatabaseError
 
-from invocations.approvals import asking, telling
-from invocations.approvals.asking import Asked
-from invocations.approvals.deciding import Decider, Decision, DecisionRefused, decide
-from invocations.approvals.models import McpApproval
 from invocations.call.call import Call
 from invocations.call.context import CallContext, Suspended
 from invocations.call.running import Stopped
-from invocations.call_source import NULL_CHANNEL
+from invocations.call_source import NULL_CHANNEL, CallSource
 from invocations.configuration import Configuration
 from invocations.ledger.records import Key
 from invocations.redaction.records import RecordRedaction
-from invocations.stages import Answer, CommitPart, Place, Proceed, Refuse, Stage, StageAnswer
+from invocations.stages import Answer, ApprovalStage, CommitPart, Outlook, Place, Proceed, Refuse, Stage, StageAnswer
+from mcphub.features.approvals import asking, telling
+from mcphub.features.approvals.asking import Asked
+from mcphub.features.approvals.deciding import Decider, Decision, DecisionRefused, decide
+from mcphub.features.approvals.models import McpApproval
 from sessions_app.caller import Caller, caller_of_key
 from sessions_app.models import ApiKey
 from sessions_app.protocol import json
@@ -49,8 +49,10 @@ _SIGN_SECONDS = 10
 """Seconds between two signs of life to the client of a held call."""
 
 
-class Approvals:
-    """Calls of this process that wait. One a process."""
+class Approvals(ApprovalStage, CommitPart):
+    """Has a call wait for its yes, where a stage before asks for one. One a process, with the calls that wait in it."""
+
+    place = Place.APPROVAL
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -58,8 +60,6 @@ class Approvals:
         self._held: Counter[str] = Counter()
         """By principal."""
         self._is_draining = False
-        self.stages = (_Demand(), _Wait(self), _WaitInTask(self))
-        self.uses = _Uses()
         self.outcomes: Counter[str] = Counter()
         """Of calls that asked, in this process: `asked`, `approved`, `denied`, `pending`, `granted`."""
 
@@ -77,6 +77,37 @@ class Approvals:
         self._is_draining = True
         for approval_id in list(self._waiting):
             self.heard(approval_id)
+
+    # Stage and part of the commits ---------------------------------------------------------------------
+
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
+        return _may_ask(before)
+
+    async def decide(self, call: Call) -> StageAnswer:
+        if call.ask is None or call.request.runner is not None:
+            return Proceed(call)
+        try:
+            return await self.released(call, call.ask)
+        except HubError as error:
+            return Refuse(error, may_repeat=False)  # a call that waits is told from its repeats by its approval
+
+    async def outlooks_of_asked(self, asks: Mapping[Tool, Ask], source: CallSource) -> Mapping[Tool, Outlook]:
+        try:
+            return await database_sync_to_async(_ungranted)(asks, source)
+        except DatabaseError as error:
+            raise AuditUnavailable from error
+
+    async def intended(self, call: Call) -> None:
+        """Write which call an approval led to. The intent's key decides; this status is for display."""
+        if call.approval_id:
+            with contextlib.suppress(DatabaseError):
+                await database_sync_to_async(asking.use)(call.approval_id, call.invocation_id)
+
+    async def ended(self, call: Call, wire: Mapping[str, Json] | None) -> None:
+        """Let an approval last as long as the answers are awaited with which its call goes on."""
+        if call.approval_id and wire is not None and wire.get("resultType") == "input_required":
+            with contextlib.suppress(DatabaseError):  # then the answers ask anew
+                await database_sync_to_async(asking.keep)(call.approval_id)
 
     # A call that is answered at its end ----------------------------------------------------------------
 
@@ -316,10 +347,13 @@ class Approvals:
         )
 
 
-class _Demand(Stage):
+class Demand(Stage):
     """Adds the request of the tool's own setting."""
 
     place = Place.DEMAND
+
+    def __init__(self, calls: Calls) -> None:
+        """`calls` is what each stage is made of."""
 
     def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
         return asking.may_demand(tool, configuration)
@@ -330,55 +364,37 @@ class _Demand(Stage):
         ask = asking.demanded(call.ask, call.tool, call.exchange.configuration, call.exchange.source)
         return Proceed(call if ask is call.ask else replace(call, ask=ask))
 
-
-class _Wait(Stage):
-    """Has a call wait for its yes, where a stage before asks for one."""
-
-    place = Place.APPROVAL
-
-    def __init__(self, approvals: Approvals) -> None:
-        self._approvals = approvals
-
-    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
-        return any(stage.place in (Place.RULES, Place.DEMAND) for stage in before)
-
-    async def decide(self, call: Call) -> StageAnswer:
-        if call.ask is None or call.request.runner is not None:
-            return Proceed(call)
-        try:
-            return await self._approvals.released(call, call.ask)
-        except HubError as error:
-            return Refuse(error, may_repeat=False)  # a call that waits is told from its repeats by its approval
+    async def outlooks(
+        self, tools: Sequence[Tool], source: CallSource, configuration: Configuration
+    ) -> Mapping[Tool, Outlook]:
+        asks = {tool: asking.ask_of_tool(tool, configuration, source) for tool in tools}
+        return {tool: Outlook(ask=ask) for tool, ask in asks.items() if ask is not None}
 
 
-class _WaitInTask(_Wait):
+class TaskApprovals(Stage):
     """Has a task wait for its yes where its client can follow it."""
 
     place = Place.APPROVAL_IN_TASK
 
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def concerns(self, tool: Tool, configuration: Configuration, before: tuple[Stage, ...]) -> bool:
+        return _may_ask(before)
+
     async def decide(self, call: Call) -> StageAnswer:
         if call.ask is None or call.request.runner is None:
             return Proceed(call)
-        return Proceed(self._approvals.gated(call, call.ask))
+        return Proceed(self._calls.stages.one(Approvals).gated(call, call.ask))
 
 
-class _Uses(CommitPart):
-    """Writes which call an approval led to."""
+def _may_ask(stages: tuple[Stage, ...]) -> bool:
+    return any(stage.place in (Place.RULES, Place.DEMAND) for stage in stages)
 
-    def concerns(self, tool: Tool, configuration: Configuration, stages: tuple[Stage, ...]) -> bool:
-        return any(isinstance(stage, _Wait) for stage in stages)
 
-    async def intended(self, call: Call) -> None:
-        """Write the invocation. The intent's key decides; this status is for display."""
-        if call.approval_id:
-            with contextlib.suppress(DatabaseError):
-                await database_sync_to_async(asking.use)(call.approval_id, call.invocation_id)
-
-    async def ended(self, call: Call, wire: Mapping[str, Json] | None) -> None:
-        """Let an approval last as long as the answers are awaited with which its call goes on."""
-        if call.approval_id and wire is not None and wire.get("resultType") == "input_required":
-            with contextlib.suppress(DatabaseError):  # then the answers ask anew
-                await database_sync_to_async(asking.keep)(call.approval_id)
+def _ungranted(asks: Mapping[Tool, Ask], source: CallSource) -> dict[Tool, Outlook]:
+    asked = {tool: Asked(source=source, tool=tool, ask=ask, arguments={}, recorded={}) for tool, ask in asks.items()}
+    return {tool: Outlook(ask=each.ask) for tool, each in asked.items() if not asking.granted(each)}
 
 
 class _Gate:

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from invocations.approvals import asking
-from invocations.approvals.asking import Asked
-from invocations.approvals.deciding import Decider, Decision, DecisionRefused, decide
-from invocations.approvals.models import McpApproval, McpToolApproval
 from invocations.call_source import CallSource, ClientChannel
 from invocations.configuration import Configuration
 from invocations.exchange import CallRequest
 from invocations.redaction.records import RecordRedaction
+from mcphub.features.approvals import asking
+from mcphub.features.approvals.asking import Asked
+from mcphub.features.approvals.deciding import Decider, Decision, DecisionRefused, decide
+from mcphub.features.approvals.models import McpApproval, McpToolApproval
+from mcphub.features.approvals.releasing import Approvals
+from mcphub.features.approvals.rules import SUBJECT
 from mcphub.features.call_rules.models import McpPolicyRule
 from mcphub.features.call_rules.rule import Facts, ToolPolicy, finding
 from mcphub.features.guardrails.models import McpGuardrail
@@ -213,7 +215,7 @@ def test_a_held_call_whose_yes_came_first_is_not_made_where_it_was_moved(transac
     McpToolApproval.objects.create(tool=McpToolDefinition.objects.get(name=an_http_tool()), policy="always")
 
     def loaded() -> Configuration:
-        return Configuration(catalog=Catalog.load(), approvals=asking.load_policies())
+        return Configuration(catalog=Catalog.load(), additions={SUBJECT: asking.load_policies()})
 
     def approved_and_moved() -> Configuration:
         row = McpApproval.objects.get()
@@ -229,7 +231,7 @@ def test_a_held_call_whose_yes_came_first_is_not_made_where_it_was_moved(transac
             call = asyncio.create_task(path.calls.call_tool(CallRequest(name="pay", arguments={}), exchange))
             await channel.waits.wait()
             path.configuration = await sync_to_async(approved_and_moved)()
-            path.calls.approvals.heard((await sync_to_async(McpApproval.objects.get)()).pk)
+            path.calls.stages.one(Approvals).heard((await sync_to_async(McpApproval.objects.get)()).pk)
             return str((await call).wire)
 
     words = run(scenario)

@@ -6,14 +6,13 @@ from django.conf import settings
 from django.contrib.admin.utils import quote
 from django.urls import reverse
 
-from invocations.approvals.models import McpApproval
+from mcphub.features.approvals.models import McpApproval
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ApprovalDenied, HubError
 from sessions_app.protocol.json import Json
 from tools_catalog.call.input_requests import Form
+from tools_catalog.policy.ask import QUESTION
 
-QUESTION = "mcphub_approval"
-"""The key of the question that asks the calling person begins so; the approval's own part of its id follows."""
 _SHOWN = 2000
 """Characters of the arguments in the form that a client shows."""
 

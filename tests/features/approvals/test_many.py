@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from invocations.approvals import asking
-from invocations.approvals.asking import MOST_OF_CALLER, MOST_WAITING, Asked
-from invocations.approvals.models import McpApproval
 from invocations.call_source import CallSource
+from mcphub.features.approvals import asking
+from mcphub.features.approvals.asking import MOST_OF_CALLER, MOST_WAITING, Asked
+from mcphub.features.approvals.models import McpApproval
 from sessions_app.caller import Caller
 from sessions_app.protocol.errors import ServerBusy
 from tests.factories import McpToolDefinitionFactory
