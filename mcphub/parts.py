@@ -160,7 +160,7 @@ class PendingRows:
 
 @dataclass(frozen=True, slots=True)
 class HostPages:
-    """The pages of a model in the stock admin of a host: the model, and a subclass of `embedding.pages.ShownRows`."""
+    """The pages of a model in the stock admin of a host: the model, and a subclass of `embedding.pages.HostPage`."""
 
     model: str
     pages: str

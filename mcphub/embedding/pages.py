@@ -33,7 +33,7 @@ _CONNECTION = ("slug", "title", "enabled", "transport", "policy", "discovered_at
 _EVENT = ("happened_at", "kind", "actor_label", "via", "subject_model", "subject_label")
 
 
-class ShownRows(admin.ModelAdmin):  # type: ignore[type-arg, unused-ignore]
+class HostPage(admin.ModelAdmin):  # type: ignore[type-arg, unused-ignore]
     """Rows to look at, and actions by their own permissions."""
 
     show_full_result_count = False
@@ -78,7 +78,7 @@ class ShownRows(admin.ModelAdmin):  # type: ignore[type-arg, unused-ignore]
         return _json(row.error)
 
 
-class CallPages(ShownRows):
+class CallPages(HostPage):
     bodies = ("arguments", "result", "error")
     list_display = _CALL
     list_filter = ["status", "received_at"]
@@ -88,7 +88,7 @@ class CallPages(ShownRows):
     ordering = ["-pk"]
 
 
-class ToolPages(ShownRows):
+class ToolPages(HostPage):
     list_display = _TOOL
     list_filter = ["enabled"]
     search_fields = ["name", "title"]
@@ -110,7 +110,7 @@ class ToolPages(ShownRows):
         self.message_user(request, _("Changed: %(count)d.") % {"count": done})
 
 
-class KeyPages(ShownRows):
+class KeyPages(HostPage):
     list_display = _KEY
     list_select_related = ["owner"]
     search_fields = ["prefix", "name"]
@@ -124,21 +124,21 @@ class KeyPages(ShownRows):
         self.message_user(request, _("Changed: %(count)d.") % {"count": done})
 
 
-class SessionPages(ShownRows):
+class SessionPages(HostPage):
     list_display = _SESSION
     list_filter = ["state", "transport"]
     search_fields = ["session_id", "client_name", "caller_label"]
     fields = [*_SESSION, "session_id", "principal", "protocol_version", "ended_at", "end_reason"]
 
 
-class ConnectionPages(ShownRows):
+class ConnectionPages(HostPage):
     list_display = _CONNECTION
     list_filter = ["enabled", "transport"]
     search_fields = ["slug", "title"]
     fields = [*_CONNECTION, "created_at", "updated_at"]
 
 
-class EventPages(ShownRows):
+class EventPages(HostPage):
     """The history of edits; before and after are in `manage.py mcphub audit`."""
 
     list_display = _EVENT
@@ -148,7 +148,7 @@ class EventPages(ShownRows):
     ordering = ["-pk"]
 
 
-PAGES: dict[type[Model], type[ShownRows]] = {
+PAGES: dict[type[Model], type[HostPage]] = {
     McpToolInvocation: CallPages,
     McpToolDefinition: ToolPages,
     McpConnection: ConnectionPages,

@@ -30,7 +30,7 @@ class ApprovalsConfig(FeatureConfig):
     embeds = True
     parts = (
         FollowedRows("approvals_changed", "mcphub.features.approvals.asking:load_policies", reads_catalog=True),
-        CallStage("mcphub.features.approvals.releasing:Demand"),
+        CallStage("mcphub.features.approvals.releasing:OwnDemand"),
         CallStage("mcphub.features.approvals.releasing:Approvals"),
         CallStage("mcphub.features.approvals.releasing:TaskApprovals"),
         HubService("approvals", "mcphub.features.approvals.service:ApprovalService"),

@@ -12,14 +12,14 @@ from django.utils.translation import gettext_lazy as _
 
 from invocations.redaction import load as redaction
 from invocations.redaction.records import RecordRedaction
-from mcphub.embedding.pages import READ_BODIES, ShownRows
+from mcphub.embedding.pages import READ_BODIES, HostPage
 from mcphub.features.approvals import deciding
 from sessions_app.history.source import ADMIN, edits_via
 
 _APPROVAL = ("created_at", "tool_name", "caller_label", "status", "expires_at", "decided_by")
 
 
-class ApprovalPages(ShownRows):
+class ApprovalPages(HostPage):
     """Approved are calls as they were asked for; REST takes edited arguments and a reason."""
 
     bodies = ("arguments",)

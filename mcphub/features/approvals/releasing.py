@@ -347,7 +347,7 @@ class Approvals(ApprovalStage, CommitPart):
         )
 
 
-class Demand(Stage):
+class OwnDemand(Stage):
     """Adds the request of the tool's own setting."""
 
     place = Place.DEMAND
