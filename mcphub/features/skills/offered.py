@@ -19,7 +19,7 @@ from mcphub.features.skills import contents
 from mcphub.features.skills.contents import ENTRY, SkillRefused, uri_of
 from mcphub.features.skills.entries import DYNAMIC
 from mcphub.features.skills.models import Skill, SkillContent, SkillFile, manifest_digest
-from sessions_app.protocol import directions, json, uritemplate
+from sessions_app.protocol import directions, uritemplate
 from sessions_app.protocol.errors import ConnectionFailed, ToolDisabled
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace, owner_of
@@ -108,10 +108,9 @@ class GeneratedContents:
 
     def _is_approved(self, text: Json) -> bool:
         try:
-            found = contents.frontmatter_of(text.encode()) if isinstance(text, str) else {}
+            return isinstance(text, str) and contents.reading_of(text.encode(), self.frontmatter) is not None
         except SkillRefused:
             return False
-        return json.canonical(found) == json.canonical(self.frontmatter)
 
 
 @dataclass(frozen=True, slots=True)
