@@ -9,11 +9,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from sessions_app.protocol import revisions
 from tests import operations
 from tests.features.events import operations as events
 from tests.servers import Hub, until
 from tests.wire.piped import beside
-from tests.wire.speech import LEGACY, Speaker
+from tests.wire.speech import LEGACY, Speaker, hello
 
 pytestmark = pytest.mark.program
 EXTENSION = "io.modelcontextprotocol/events"
@@ -61,7 +62,13 @@ def polled(speaker: Speaker, name: str, **params: Any) -> dict[str, Any]:
 
 
 def test_the_extension_is_declared_and_served_in_sessions_too(speaker: Speaker) -> None:
-    assert ask(speaker, "server/discover")["result"]["capabilities"]["extensions"][EXTENSION] == {}
+    capabilities = ask(speaker, "server/discover")["result"]["capabilities"]
+    assert capabilities["extensions"][EXTENSION] == {}
+    assert capabilities["events"] == {}  # where clients of the draft look
+    for version in revisions.HANDSHAKE:
+        declared = speaker.post(hello(version, speaker.name)).json()["result"]["capabilities"]
+        assert declared["events"] == {}
+        assert (EXTENSION in declared.get("extensions", {})) == (version >= "2025-11-25")
     session = speaker.open_session(LEGACY)
     listed = speaker.in_session(session, "events/list").json()["result"]
     assert listed["events"]
