@@ -44,7 +44,7 @@ async def skills_get(exchange: McpExchange, params: dict[str, Json]) -> Result:
     if not isinstance(contents, OF_SKILLS) or contents.skill is None:
         raise InvalidParams(f"No skill is served at {uri[:_LONGEST_SHOWN]}. Ask skills/list for those that are.")
     skill = contents.skill
-    is_public = not exchange.toolset and not skill.groups and skill.workspace is None
+    is_public = not exchange.toolset and not skill.groups and skill.workspace is None and skill.sight is None
     return {"skill": skill.definition, **(hints(is_public=is_public) if exchange.revision.cache_hints else {})}
 
 
