@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from invocations.subject import RowSubject
 from sessions_app.protocol import json
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from invocations.configuration import Configuration
     from invocations.ledger.parts import LedgerPart
     from invocations.ledger.rows import Recorded
-    from invocations.subject import RowSubject
     from sessions_app.protocol.errors import HubError
     from sessions_app.protocol.json import Json
     from tools_catalog.catalog.snapshot import Tool
@@ -156,6 +156,12 @@ class ResultStage(Protocol):
         self, record: Recorded, failure: HubError, rendered: dict[str, Json]
     ) -> tuple[HubError, dict[str, Json]]:
         """Return a failure as it goes on, and as it is rendered."""
+        ...
+
+    async def before(self, record: Recorded, method: str, value: dict[str, Json]) -> dict[str, Json]:
+        """Return a message to the client of a running call or read, such as its progress, as it goes on. Raises as
+        `result`.
+        """
         ...
 
     async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
@@ -297,6 +303,12 @@ class Stages:
 
     def of_read(self, subject: RowSubject, configuration: Configuration) -> tuple[ResultStage, ...]:
         return tuple(stage for stage in self._result_stages if stage.concerns(subject, configuration))
+
+    def of_record(self, record: Recorded) -> tuple[ResultStage, ...]:
+        """Return the stages for the result of a call or read under way, and for what it sends its client before."""
+        if isinstance(record.tool, RowSubject):
+            return self.of_read(record.tool, record.configuration)
+        return self.of(record.tool, record.configuration).result_stages
 
     async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
         """Return what an upstream sent by itself, such as an event, as all stages let it go on. Raises the refusal."""

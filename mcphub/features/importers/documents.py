@@ -183,7 +183,7 @@ def _plain(text: str) -> Any:
 
 def _old_plain() -> Callable[[str], Any]:
     """Return a function that reads a scalar as YAML 1.1 has it; dates and infinite numbers are texts."""
-    loader = yaml.SafeLoader("")
+    loader: Any = yaml.SafeLoader("")
 
     def plain(text: str) -> Any:
         if len(text) > _LONGEST_NUMBER:
