@@ -23,7 +23,7 @@ class FurtherOffers(Protocol):
     read: ReadOffers
     """Reads the offers with the account for lists."""
     read_shown: ReadOffers
-    """Reads what a person's account is shown, for names and digests alone: nothing of it becomes an offer."""
+    """Reads the list of a person's account, for names and digests alone: nothing of it becomes an offer."""
 
     def public_name(self, connection: McpConnection, upstream_name: str) -> str:
         """Return the name that it has here."""
@@ -68,7 +68,7 @@ def handlers() -> list[FurtherOffers]:
 
 
 def personal_readers() -> Mapping[str, ReadOffers]:
-    """Return what reads the offers of each kind that a person's account is shown."""
+    """Return the readers of each kind for accounts of persons."""
     return {part.name: loaded(part.handler).read_shown for part in declared(OfferKind)}
 
 

@@ -95,7 +95,7 @@ class ConnectionEnvironment:
     further: Mapping[str, ReadOffers] = field(default_factory=dict)
     """Readers of the offers of further kinds, by kind."""
     shown: Mapping[str, ReadOffers] = field(default_factory=dict)
-    """Readers of what a person's account is shown of them, where lists depend on the user."""
+    """The same for accounts of persons, where lists depend on the user."""
     updated: Callable[[str], None] = lambda uri: None
     """Called for each subscribed resource that has changed."""
     person_done: Callable[[str], None] = lambda elicitation_id: None

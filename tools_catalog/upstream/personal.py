@@ -40,7 +40,7 @@ class PersonalLists:
     def __init__(
         self, spec: ConnectionSpec, keeper: OfferKeeper, scrub: Scrubber, readers: Mapping[str, ReadOffers]
     ) -> None:
-        """`readers` read what an account is shown of further kinds."""
+        """`readers` read lists of further kinds."""
         self._spec = spec
         self._readers = readers
         self._keeper = keeper

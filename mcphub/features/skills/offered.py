@@ -204,7 +204,7 @@ def _rows() -> Iterator[tuple[Skill, list[_File], frozenset[str], dict[str, Any]
 
 
 def _sight(offer: McpUpstreamTool | None, sights: Callable[[], Mapping[int, Sights]]) -> Sight | None:
-    """Return the callers whose own accounts are shown a skill with the approved files; None if that is everybody."""
+    """Return the visibility by the lists of people, which must have the approved files; None if all see it."""
     if offer is None or not offer.connection.lists_differ:
         return None
     # Whoever is shown the change that waits sees the approved copy meanwhile.

@@ -78,7 +78,7 @@ async def read(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) ->
 
 
 async def read_shown(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) -> dict[str, Listed]:
-    """Return the skills that a person's account is shown, without their files. Raises as `read`."""
+    """Return the skills in the list of a person's account, without their files. Raises as `read`."""
     if not session.era.declares(EXTENSION):
         return {}
     found: dict[str, Listed] = {}
