@@ -70,7 +70,7 @@ def test_one_file_is_fetched_from_an_address_on_record(
     operator = log_in("Operator")
     operator.post(ADD, {**FIELDS, "address": address})
     assert Skill.objects.get().text() == TEXT
-    assert AuditEvent.objects.get(kind="description.fetched").label == address
+    assert AuditEvent.objects.get(kind="description.fetched").subject_label == address
     assert main(["skill", "add", address, "--path", "other/refunds"]) == 0
     assert Skill.objects.get(path="other/refunds").text() == TEXT
     missing = operator.post(ADD, {**FIELDS, "address": f"{address}x"})
