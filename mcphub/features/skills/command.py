@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,10 +105,12 @@ def _versions(row: Skill) -> str:
 
 
 def _read(source: str) -> SkillContents:
+    from asgiref.sync import async_to_sync
+
     from mcphub.features.skills import contents, fetching
 
     if source.startswith(fetching.SCHEMES):
-        return asyncio.run(fetching.fetched(source))
+        return async_to_sync(fetching.fetched)(source)
     path = Path(source)
     try:
         if path.is_dir():
