@@ -148,8 +148,8 @@ class Reads:
     ) -> tuple[Answer, str]:
         """Return the answer, and the result as canonical JSON for the record."""
         asking = CallRequest(name=reading.label, arguments={}, meta=request.meta, make_requester=request.make_requester)
-        commits = self._calls.commits
-        context = CallContext(exchange, reading.label, read.invocation_id, read, asking, read, commits)
+        commits, stages = self._calls.commits, self._calls.stages
+        context = CallContext(exchange, reading.label, read.invocation_id, read, asking, read, commits, stages)
         seconds = min(reading.seconds, self._longest_seconds)
 
         def late() -> ToolTimeout:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
+from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ApprovalDenied
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from invocations.configuration import Configuration
     from invocations.ledger.parts import LedgerPart
     from invocations.ledger.rows import Recorded
-    from invocations.subject import RowSubject
     from sessions_app.protocol.errors import HubError
     from sessions_app.protocol.json import Json
     from tools_catalog.catalog.snapshot import Tool
@@ -192,6 +192,12 @@ class ResultStage(Protocol):
         """Return a failure as it goes on, and as it is rendered."""
         ...
 
+    async def before(self, record: Recorded, method: str, value: dict[str, Json]) -> dict[str, Json]:
+        """Return a message to the client of a running call or read, such as its progress, as it goes on. Raises as
+        `result`.
+        """
+        ...
+
     async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
         """Return what an upstream sent by itself, outside calls and reads, as it goes on. Raises as `result`."""
         ...
@@ -337,6 +343,12 @@ class Stages:
 
     def of_read(self, subject: RowSubject, configuration: Configuration) -> tuple[ResultStage, ...]:
         return tuple(stage for stage in self._result_stages if stage.concerns(subject, configuration))
+
+    def of_record(self, record: Recorded) -> tuple[ResultStage, ...]:
+        """Return the stages for the result of a call or read under way, and for what it sends its client before."""
+        if isinstance(record.tool, RowSubject):
+            return self.of_read(record.tool, record.configuration)
+        return self.of(record.tool, record.configuration).result_stages
 
     async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
         """Return what an upstream sent by itself, such as an event, as all stages let it go on. Raises the refusal."""

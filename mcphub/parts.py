@@ -239,6 +239,8 @@ class ProtocolExtension:
     """The settings among the capabilities."""
     stateless: Mapping[str, str] = field(default_factory=dict)
     """Further handlers, for requests without a session alone."""
+    draft_name: str = ""
+    """The member of the capabilities, beside `extensions`, where clients of its drafts look for it."""
 
 
 @dataclass(frozen=True, slots=True)

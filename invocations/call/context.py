@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from invocations.call.questions import Question, Unrecorded, question_of
 from invocations.call.running import Work
 from sessions_app.protocol import revisions, shapes
-from sessions_app.protocol.errors import AskFailed, Cancelled, UrlElicitationRequired
+from sessions_app.protocol.errors import AskFailed, Cancelled, HubError, UrlElicitationRequired
 from sessions_app.workspaces.scope import of_caller
 from tools_catalog.call import addresses
 from tools_catalog.call.base import Json
 from tools_catalog.call.context import NO_TASK, CallInfo, Permissions, TaskControl
-from tools_catalog.call.input_requests import Elicited, InputRequest, Url
+from tools_catalog.call.input_requests import Elicited, InputRequest, Inspected, Url
 
 if TYPE_CHECKING:
     from invocations.call.committing import Commits
     from invocations.exchange import CallExchange, CallRequest
     from invocations.ledger.rows import Recorded
-    from invocations.stages import Stages
+    from invocations.stages import ResultStage, Stages
     from invocations.tasks.background_call import BackgroundCall
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -157,6 +157,18 @@ class CallContext:
         assert self.stages is not None
         return CallerPermissions(self.source, self.record.configuration, self.stages)
 
+    @property
+    def result_stages(self) -> tuple[ResultStage, ...]:
+        """The stages that inspect what the client gets."""
+        return () if self.stages is None or self.record is None else self.stages.of_record(self.record)
+
+    async def inspected(self, method: str, value: dict[str, Json]) -> dict[str, Json]:
+        """Return a message to the client as it goes on. Raises the refusal."""
+        for stage in self.result_stages:
+            assert self.record is not None
+            value = await stage.before(self.record, method, value)
+        return value
+
     def suspended(self) -> Suspended:
         """Return the answer of a call that was suspended until its client has answered."""
         return self.input.suspended()
@@ -182,6 +194,8 @@ class CallNotifier:
         Progress).
         """
         call = self._call
+        if message is not None and (call.background is not None or call.progress_token is not None):
+            message = await self._inspected_words(message)
         if call.background is not None and message and call.is_open:
             await call.background.note(message)
         if call.progress_token is None or not call.is_open:
@@ -208,12 +222,25 @@ class CallNotifier:
         params: dict[str, Json] = {"level": level, "data": data}
         if logger is not None:
             params["logger"] = logger
-        await call.channel.notify("notifications/message", params)
+        try:
+            params = await call.inspected("notifications/message", params)
+        except HubError:
+            return  # it is withheld
+        if call.is_open:
+            await call.channel.notify("notifications/message", params)
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
         call = self._call
         if addresses.session_of(elicitation_id) == call.source.session_id and call.is_open:
             await call.channel.notify(addresses.METHOD, {"elicitationId": elicitation_id})
+
+    async def _inspected_words(self, message: str) -> str | None:
+        """Return the words of a progress as they go on; None where they are withheld, and the number goes on alone."""
+        try:
+            found = (await self._call.inspected("notifications/progress", {"message": message}))["message"]
+        except HubError:
+            return None
+        return found if isinstance(found, str) else None
 
     async def close_stream(self) -> None:
         if self._call.is_open:
@@ -259,9 +286,20 @@ class CallInput:
         assert task is not None
         self._asking.add(task)
         try:
+            if self._call.result_stages:
+                requests = {key: await self._inspected(each) for key, each in requests.items()}
             return await requester.ask(self, requests)
         finally:
             self._asking.discard(task)
+
+    async def _inspected(self, request: InputRequest) -> InputRequest:
+        """Return a request as it goes on to the client. Raises the refusal."""
+        try:
+            params = request.params(self._revision)
+        except ValueError:
+            return request  # the revision has no such request, and so nobody is asked
+        given = await self._call.inspected(request.method, params)
+        return request if given is params else Inspected(request.method, request, given)
 
     def question(self, method: str, params: Mapping[str, Json]) -> Question | Unrecorded:
         """Return the record of a question, with the params that the client gets."""

@@ -130,6 +130,7 @@ class Hub:
                 discovered=self.listings.for_all,
                 discovered_by=self.listings.for_one,
                 further=offer_kinds.readers(),
+                shown=offer_kinds.personal_readers(),
                 was_listed_to=database_sync_to_async(PersonalList.objects.is_fresh),
                 unprobed=self.links.unprobed,
                 lease=self.links.lease,

@@ -43,6 +43,11 @@ CAPABILITIES: dict[str, Any] = {
 """The capabilities of the methods below; nothing is advertised before it exists. Each revision gets the members that
 it defines.
 """
+_OF_DRAFTS: dict[str, Any] = {part.draft_name: {} for part in declared(ProtocolExtension) if part.draft_name}
+_OF_SESSIONS = {part.name: dict(part.capability) for part in declared(ProtocolExtension) if part.methods}
+"""The extensions whose methods are served in sessions. No revision with sessions defines them; the official SDKs
+declare them in the last one.
+"""
 
 IDEMPOTENCY_KEY = "mcphub/idempotencyKey"
 _KEPT_OF_LONG_KEY = 150
@@ -59,7 +64,7 @@ async def server_discover(exchange: McpExchange, params: dict[str, Json]) -> Res
     words = exchange.catalog().instructions_for(exchange.source.caller)
     return {
         "supportedVersions": list(revisions.STATELESS),
-        "capabilities": shapes.capabilities_for(exchange.revision, CAPABILITIES),
+        "capabilities": {**shapes.capabilities_for(exchange.revision, CAPABILITIES), **_OF_DRAFTS},
         **({"instructions": words} if words else {}),
         **hints(is_public=not exchange.toolset and exchange.source.caller.workspace is None),
     }
@@ -70,7 +75,9 @@ def initialize(params: dict[str, Json], version: str, instructions: str = "") ->
     result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER_INFO}
     if instructions:
         result["instructions"] = instructions
-    return shapes.initialize_for(revisions.revision(version), result)
+    shown = shapes.initialize_for(revisions.revision(version), result)
+    extensions = {"extensions": _OF_SESSIONS} if version == revisions.NEWEST_HANDSHAKE else {}
+    return {**shown, "capabilities": {**shown["capabilities"], **extensions, **_OF_DRAFTS}}
 
 
 def client_of(params: dict[str, Json]) -> dict[str, Json]:

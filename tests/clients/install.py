@@ -59,7 +59,7 @@ PYTHON = {
     "chroma": ("chroma-mcp==0.2.6", *_OLD),
     "excel": ("excel-mcp-server==2.2.2",),
     "published": ("mcp-server-calculator==0.2.1", "mcp-server-sqlite==2025.4.25", "mcp-text-editor==1.0.2"),
-    "fastmcp": ("fastmcp==4.1.2",),
+    "fastmcp": ("fastmcp==4.2.3",),
     "fastmcp-3": ("fastmcp==3.4.11",),
     "fastmcp-2": ("fastmcp==2.14.7",),
     "openapi": ("openapi-python-client==0.29.1",),

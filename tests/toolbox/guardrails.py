@@ -7,7 +7,7 @@ import threading
 from mcphub.features.guardrails.functions import guardrail
 from mcphub.features.guardrails.guardrail import GuardedCall, GuardrailFinding
 from sessions_app.protocol.json import Json
-from tools_catalog.backends.python import ToolError, tool
+from tools_catalog.backends.python import Context, ToolError, tool
 
 CODE_NAME = "Bluebird"
 _LATE_SECONDS = 4
@@ -39,6 +39,15 @@ def talks_nonsense(value: Json, call: GuardedCall) -> GuardrailFinding:
 def complain(about: str) -> str:
     """Fail, and say what about."""
     raise ToolError(f"I do not like {about}.")
+
+
+@tool(open_world=False, read_only=True)
+async def murmur(text: str, context: Context) -> str:
+    """Send the text as progress and as a log message, ask it, and answer something else."""
+    await context.progress(1, 2, text)
+    await context.log("info", {"said": text})
+    await context.elicit(text, {"type": "object", "properties": {"text": {"type": "string", "description": text}}})
+    return "It said nothing."
 
 
 def _count(value: Json) -> int:

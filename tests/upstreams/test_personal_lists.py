@@ -9,11 +9,12 @@ import pytest
 
 from tests import operations
 from tests.servers import Hub, until
-from tests.upstreams import accounts
+from tests.upstreams import accounts, connecting
 from tests.upstreams.conftest import Peer
 from tests.wire.signing_in import Client, Person
 from tests.wire.speech import LEGACY, Speaker
 
+SKILL = "---\nname: {name}\ndescription: About {name}.\n---\n\nBe kind.\n"
 _SUBJECTS = {"anna": "alice", "boris": "bob"}
 
 
@@ -27,8 +28,8 @@ def shown_to(slug: str) -> dict[str, list[str]]:
 
 @pytest.fixture
 def peer() -> Iterator[Peer]:
-    with Peer("oauth.py") as running:
-        accounts.control(running.url, own={"alice": ["payroll"]})
+    with Peer("oauth.py", "skills") as running:
+        accounts.control(running.url, own={"alice": ["payroll"]}, skills={})
         yield running
 
 
@@ -150,3 +151,43 @@ def test_whom_another_definition_is_shown_than_was_approved_does_not_see_the_too
     assert f"{slug}_whoami" in listed(hub, of_anna)
     assert text_of(hub, of_anna, f"{slug}_whoami") == "alice"
     assert "no tool named" in text_of(hub, of_boris, f"{slug}_whoami")
+
+
+def skills_listed(hub: Hub, token: str) -> set[str]:
+    with Speaker(hub.url, token) as speaker:
+        return {skill["uri"] for skill in speaker.modern("skills/list").json()["result"]["skills"]}
+
+
+def read_with(hub: Hub, token: str, uri: str) -> str:
+    with Speaker(hub.url, token) as speaker:
+        answer = speaker.modern("resources/read", {"uri": uri}).json()
+    return str(answer["result"]["contents"][0]["text"] if "result" in answer else answer["error"]["code"])
+
+
+def test_a_skill_is_served_to_those_whose_own_account_is_shown_it_as_it_was_approved(
+    hub: Hub, slug: str, peer: Peer, people: Any
+) -> None:
+    (anna, of_anna), (boris, of_boris) = people["anna"], people["boris"]
+    payday, uri = SKILL.format(name="payday"), f"skill://{slug}/payday/SKILL.md"
+    shown = {"lister": {"payday": payday}, "alice": {"payday": payday, "mine": SKILL.format(name="mine")}}
+    accounts.control(peer.url, skills={**shown, "bob": {"payday": payday.replace("kind", "cruel")}})
+    hub.operate(operations.change, "tools_catalog.McpConnection", {"slug": slug}, refresh_seconds=1)
+    hub.operate(connecting.refresh, slug)
+    until(lambda: hub.operate(connecting.row, slug)["states"].get("skill://payday/SKILL.md") == "approved")
+    # Without an account there, or with one that is shown other files, there is no such skill.
+    assert uri not in skills_listed(hub, of_anna) | skills_listed(hub, of_boris) | skills_listed(hub, hub.key)
+    accounts.connect(anna, f"/connect/to/{slug}/", "alice")
+    accounts.connect(boris, f"/connect/to/{slug}/", "bob")
+    until(lambda: uri in skills_listed(hub, of_anna))
+    until(lambda: boris.principal in hub.operate(shown_to, slug))
+    hub.settle()
+    assert read_with(hub, of_anna, uri) == payday
+    assert read_with(hub, of_boris, uri) == read_with(hub, hub.key, uri) == "-32602"
+    assert uri not in skills_listed(hub, of_boris)
+    # What one person alone is shown is read by nobody else: it is no offer.
+    assert "skill://mine/SKILL.md" not in hub.operate(connecting.row, slug)["states"]
+    accounts.control(peer.url, skills={**shown, "bob": {"payday": payday}, "alice": {}})
+    until(lambda: uri in skills_listed(hub, of_boris))
+    until(lambda: uri not in skills_listed(hub, of_anna))
+    hub.settle()
+    assert read_with(hub, of_anna, uri) == "-32602"

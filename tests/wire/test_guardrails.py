@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_SECONDS
 from tests.wire import approving
 from tests.wire.conftest import TOOLBOX
 from tests.wire.looking import looking_service
-from tests.wire.speech import LEGACY, Speaker, error_of
+from tests.wire.speech import LEGACY, META, Speaker, error_of, events
 
 GUARDRAIL = "tools_catalog.McpGuardrail"
 SERVICE = "tools_catalog.HttpService"
@@ -29,6 +29,12 @@ COMPLAIN: dict[str, Any] = {
     "configuration": {"function": "tests.toolbox.guardrails:complain"},
     "read_only": True,
     "destructive": False,
+}
+MURMUR: dict[str, Any] = {
+    **COMPLAIN,
+    "name": "murmur",
+    "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
+    "configuration": {"function": "tests.toolbox.guardrails:murmur"},
 }
 FUNCTIONS = "tests.toolbox.guardrails:"
 
@@ -49,6 +55,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, looker: str) -> Iterator[H
     with Hub(tmp_path_factory.mktemp("guarded"), environment=environment, **TOOLBOX) as running:
         running.operate(operations.create, SERVICE, slug="looker", url=looker)
         running.operate(operations.create, "tools_catalog.McpToolDefinition", **COMPLAIN)
+        running.operate(operations.create, "tools_catalog.McpToolDefinition", **MURMUR)
         running.settle()
         yield running
 
@@ -324,6 +331,34 @@ def test_results_of_reads_are_looked_at(guarded: Hub, speaker: Speaker) -> None:
     assert found["result"]["contents"]
     row = guarded.rows(client=speaker.name, method="resources/read", guardrails="true")[0]
     assert row["guardrails"] == "mails@1 result mask: email 1"
+
+
+def test_what_a_call_sends_before_its_result_is_looked_at(guarded: Hub, speaker: Speaker) -> None:
+    def murmured() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Return the progress, the log message and the answer of a call; empty for what did not come."""
+        meta = {"progressToken": 1, f"{META}logLevel": "debug", f"{META}clientCapabilities": {"elicitation": {}}}
+        params = {"name": "murmur", "arguments": {"text": "to a@example.org"}, "_meta": meta}
+        answer = speaker.modern("tools/call", params)
+        is_stream = answer.headers["content-type"].startswith("text/event-stream")
+        assert is_stream, answer.text
+        found = {each.get("method", "answer"): each for each in events(answer)}
+        sent = [found.get(f"notifications/{name}", {}).get("params", {}) for name in ("progress", "message")]
+        return *sent, found["answer"]
+
+    _add(guarded, "mails", target="murmur", direction="result", detectors="email", action="mask")
+    progress, log, answer = until(lambda: "masked" in json.dumps(found := murmured()) and found)
+    assert (progress["message"], log["data"]) == ("to [masked:email]", {"said": "to [masked:email]"})
+    [asked] = answer["result"]["inputRequests"].values()
+    assert "a@example.org" not in json.dumps(answer)
+    assert asked["params"]["message"] == "to [masked:email]"
+    said = _row(guarded, speaker, tool="murmur")["guardrails"]
+    assert said == "; ".join(["mails@1 result mask: email 1"] * 2 + ["mails@1 result mask: email 2"])
+
+    guarded.operate(operations.change, GUARDRAIL, {"name": "mails"}, action="refuse")
+    progress, log, answer = until(lambda: "masked" not in json.dumps(found := murmured()) and found)
+    assert (progress["progress"], "message" in progress, log) == (1, False, {})
+    assert "a@example.org" not in json.dumps(answer)
+    assert _row(guarded, speaker, error_code="guardrail_refused")["tool_name"] == "murmur"
 
 
 def test_an_edit_binds_both_workers_on_postgresql(pair: Hub) -> None:

@@ -34,9 +34,9 @@ MEMBERS = {
 }
 BLOCKS = {"2024-11-05": "text", "2025-03-26": "audio", "2025-06-18": "audio", "2025-11-25": "audio"}
 CAPABILITIES = {
-    version: {"experimental", "logging", "prompts", "resources", "tools"}
+    version: {"experimental", "logging", "prompts", "resources", "tools", "events"}
     | ({"completions"} if version > "2024-11-05" else set())
-    | ({"tasks"} if version == "2025-11-25" else set())
+    | ({"tasks", "extensions"} if version == "2025-11-25" else set())
     for version in OLD
 }
 IDENTITY = {

@@ -99,6 +99,8 @@ def reconcile_for(
         if PersonalList.objects.note(connection, principal, _digests(offers)):
             bus.publish(bus.TOOLS_CHANGED)
     for kind, listed in offers.items():
+        if kind not in proposals.FIELDS:
+            continue  # what a feature copies is offered as the account for lists is shown it
         shown = _shown(connection, kind)
         _store(connection, kind, listed, goes_on, still_shown=shown.keys(), digests=shown)
 

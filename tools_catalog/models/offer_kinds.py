@@ -21,6 +21,9 @@ class FurtherOffers(Protocol):
     """The feature's part in discovery and approval; rows, decisions and their pages are those of all offers."""
 
     read: ReadOffers
+    """Reads the offers with the account for lists."""
+    read_shown: ReadOffers
+    """Reads the list of a person's account, for names and digests alone: nothing of it becomes an offer."""
 
     def public_name(self, connection: McpConnection, upstream_name: str) -> str:
         """Return the name that it has here."""
@@ -62,6 +65,11 @@ def handler_of(kind: str) -> FurtherOffers | None:
 
 def handlers() -> list[FurtherOffers]:
     return [loaded(part.handler) for part in declared(OfferKind)]
+
+
+def personal_readers() -> Mapping[str, ReadOffers]:
+    """Return the readers of each kind for accounts of persons."""
+    return {part.name: loaded(part.handler).read_shown for part in declared(OfferKind)}
 
 
 def readers() -> Mapping[str, ReadOffers]:

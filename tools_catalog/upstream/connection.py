@@ -48,9 +48,10 @@ class Connection:
         self._suspended = SuspendedCalls(environment.answer_seconds, environment.process_id)
         self._up.has_suspended = lambda: bool(self._suspended)
         self.link = self._up.link
-        self.personal = PersonalLists(spec, self._up.keeper, self._up.scrub) if spec.lists_per_person else None
+        self.personal: PersonalLists | None = None
         """Lists of people's accounts, if lists depend on the user."""
-        if self.personal is not None:
+        if spec.lists_per_person:
+            self.personal = PersonalLists(spec, self._up.keeper, self._up.scrub, environment.shown)
             self._up.also_changed = self.personal.changed
         self._places = Places(spec.max_concurrent, spec.max_waiting)
         self.start = self._up.start

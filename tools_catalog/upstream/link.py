@@ -94,6 +94,8 @@ class ConnectionEnvironment:
     """Returns whether any process listed the offers for a person within so many seconds."""
     further: Mapping[str, ReadOffers] = field(default_factory=dict)
     """Readers of the offers of further kinds, by kind."""
+    shown: Mapping[str, ReadOffers] = field(default_factory=dict)
+    """The same for accounts of persons, where lists depend on the user."""
     updated: Callable[[str], None] = lambda uri: None
     """Called for each subscribed resource that has changed."""
     person_done: Callable[[str], None] = lambda elicitation_id: None

@@ -7,6 +7,7 @@ older one than the connection allows, and the catalogue receives each that diffe
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -14,6 +15,7 @@ from weakref import WeakKeyDictionary
 from sessions_app.protocol import errors
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.account import AccountNeeded, AccountRefused
+from tools_catalog.upstream.further import ReadOffers
 from tools_catalog.upstream.keeping import OfferKeeper
 from tools_catalog.upstream.listing import Listed, Offers
 from tools_catalog.upstream.scrubbing import Scrubber
@@ -28,15 +30,19 @@ class _ShownToSession:
     """Of one session."""
 
     listed_at: float = float("-inf")
-    offers: dict[str, dict[str, Listed]] = field(default_factory=dict)
+    offers: dict[str, Mapping[str, Listed]] = field(default_factory=dict)
     listing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class PersonalLists:
     """Of one connection of this process."""
 
-    def __init__(self, spec: ConnectionSpec, keeper: OfferKeeper, scrub: Scrubber) -> None:
+    def __init__(
+        self, spec: ConnectionSpec, keeper: OfferKeeper, scrub: Scrubber, readers: Mapping[str, ReadOffers]
+    ) -> None:
+        """`readers` read lists of further kinds."""
         self._spec = spec
+        self._readers = readers
         self._keeper = keeper
         self._scrub = scrub
         self._held: WeakKeyDictionary[UpstreamClient, _ShownToSession] = WeakKeyDictionary()
@@ -61,10 +67,12 @@ class PersonalLists:
             held.listed_at = float("-inf")
 
     async def _read(self, session: UpstreamClient, principal: str, held: _ShownToSession, began: float) -> None:
-        offers: dict[str, dict[str, Listed]] = {}
+        offers: dict[str, Mapping[str, Listed]] = {}
         try:
             async with asyncio.timeout(self._spec.connect_seconds):
                 for kind in listing.KINDS:
+                    offers[kind] = await self._listed(session, kind, held)
+                for kind in self._readers:
                     offers[kind] = await self._listed(session, kind, held)
         except TimeoutError as error:
             raise errors.ConnectionFailed(f"{self._spec.slug} did not list what it offers in time.") from error
@@ -74,8 +82,10 @@ class PersonalLists:
         held.offers, held.listed_at = offers, began
         self._keeper.take(offers, principal)
 
-    async def _listed(self, session: UpstreamClient, kind: str, held: _ShownToSession) -> dict[str, Listed]:
+    async def _listed(self, session: UpstreamClient, kind: str, held: _ShownToSession) -> Mapping[str, Listed]:
         try:
+            if (reader := self._readers.get(kind)) is not None:
+                return await reader(session, self._spec, self._scrub) or {}
             return listing.read(self._scrub.value(await session.list_offers(kind)), kind)
         except (AccountNeeded, AccountRefused):
             raise

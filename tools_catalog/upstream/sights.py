@@ -1,6 +1,6 @@
 """Visibility of an upstream's offers, where its lists depend on the user: as the accounts of people read them last.
 
-People without an account there see everything approved, and their first call asks for an account.
+People without an account there see everything approved but copies, and their first call asks for an account.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ class Sight:
     kind: str
     name: str
     approval: Approval
+    is_copy: bool = False
+    """The hub serves it without the upstream, so those with no account there do not see it."""
 
     def hides(self, principal: str) -> bool:
         """Return whether the upstream shows it to this person not at all, or not as it was approved."""
         seen = self.sights.get(principal)
         if seen is None:
-            return False
+            return self.is_copy
         found = seen.get((self.kind, self.name))
         return found is None or not self.approval.covers(found)

@@ -30,6 +30,7 @@ class EventsConfig(FeatureConfig):
                 "events/unsubscribe": "mcphub.features.events.subscribing:events_unsubscribe",
             },
             stateless={"events/stream": "mcphub.features.events.streaming:events_stream"},
+            draft_name="events",  # ChatGPT, November 2026
         ),
         RestExamples("mcphub.features.events.examples"),
         RestResource(

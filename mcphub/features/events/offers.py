@@ -59,7 +59,7 @@ def _definition(entry: Json) -> tuple[dict[str, Json] | None, str]:
     ways = entry.get("delivery")
     offered = [way for way in WAYS if isinstance(ways, list) and way in ways]
     if not offered:
-        return None, f"{name} is delivered neither by stream nor by poll."
+        return None, f"{name} comes by webhook alone, and the hub receives streams and polls."
     schema, wish = entry.get("payloadSchema", {"type": "object"}), entry.get("inputSchema", {"type": "object"})
     try:
         schemas.check(schema)

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from invocations.call.call import Call
@@ -156,11 +156,21 @@ class Guarding(Stage):
         return GuardedValue(value, _joined(said) if said else None)
 
     async def passed(
-        self, guardrails: Iterable[Guardrail], value: Json, text: str, record: Recorded, subject: Tool | RowSubject
+        self,
+        guardrails: Iterable[Guardrail],
+        value: Json,
+        text: str,
+        record: Recorded,
+        subject: Tool | RowSubject,
+        method: str = "",
     ) -> Json:
-        """Return a result of `subject` as guardrails let it go on, with a note in `record`. Raises the refusal."""
+        """Return a result of `subject` as guardrails let it go on, with a note in `record`. Raises the refusal.
+
+        `method`: of a message to the client before the result.
+        """
+        facts = _facts(record, RESULT, subject)
         try:
-            looked = await self.look(guardrails, value, text, _facts(record, RESULT, subject))
+            looked = await self.look(guardrails, value, text, replace(facts, method=method) if method else facts)
         except asyncio.CancelledError:
             raise Cancelled from None
         _note(record, looked.said)
@@ -216,6 +226,11 @@ class GuardingResults(ResultStage):
         guardrails = _of_results(subject, record.configuration)
         fresh = await self._guarding.passed(guardrails, value, text, record, subject)
         return (value, text) if fresh is value else (fresh, json.canonical(fresh))
+
+    async def before(self, record: Recorded, method: str, value: dict[str, Json]) -> dict[str, Json]:
+        guardrails, text = _of_results(record.tool, record.configuration), json.canonical(value)
+        found: dict[str, Json] = await self._guarding.passed(guardrails, value, text, record, record.tool, method)
+        return found
 
     async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
         guardrails = _of_results(subject, configuration)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
@@ -26,10 +26,11 @@ class DocumentRefused(ValueError):
     """The document cannot be imported; the message is the reason."""
 
 
-def read(raw: bytes) -> dict[str, Any]:
+def read(raw: bytes, *, is_yaml_1_1: bool = False) -> dict[str, Any]:
     """Decode a document; raises DocumentRefused.
 
-    Integers beyond 64 bits become floats: they are common as bounds, and no call could violate them.
+    Integers beyond 64 bits become floats: they are common as bounds, and no call could violate them. YAML is read as
+    1.2 has it, or else as 1.1, where `yes` is true and 010 eight.
     """
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     if raw.lstrip()[:1] == b"{":
@@ -38,15 +39,15 @@ def read(raw: bytes) -> dict[str, Any]:
         except ParseError as error:
             raise DocumentRefused(str(error).replace("The body", "The document")) from error
     else:
-        value = _yaml(raw)
+        value = _yaml(raw, _old_plain() if is_yaml_1_1 else _plain)
     if not isinstance(value, dict):
         raise DocumentRefused("The document is no object.")
     return value
 
 
-def _yaml(raw: bytes) -> Any:
+def _yaml(raw: bytes, plain: Callable[[str], Any]) -> Any:
     try:
-        return _built(yaml.parse(raw.decode("utf-8"), Loader=_LOADER))
+        return _built(yaml.parse(raw.decode("utf-8"), Loader=_LOADER), plain)
     except yaml.MarkedYAMLError as error:
         place = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise DocumentRefused(f"The document is neither JSON nor YAML: {error.problem}{place}.") from error
@@ -54,16 +55,16 @@ def _yaml(raw: bytes) -> Any:
         raise DocumentRefused(f"The document is neither JSON nor YAML: {str(error)[:200]}") from error
 
 
-def _built(events: Iterator[Any]) -> Any:
+def _built(events: Iterator[Any], plain: Callable[[str], Any]) -> Any:
     """Return the value of the first document. It is built from events, so that nesting costs no stack and an alias is
-    seen before anything is made of it."""
+    seen before anything is made of it. `plain` reads scalars without quotes."""
     holders: list[tuple[dict[str, Any] | list[Any], list[str]]] = []
     anchors: list[str | None] = []
     aliases = _Aliases()
     value: Any = None
     for event in events:
         if isinstance(event, yaml.ScalarEvent):
-            value = _scalar(event)
+            value = _scalar(event, plain)
             aliases.keep(event.anchor, value)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             _refuse_tag(event)
@@ -152,26 +153,50 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _INTEGER = re.compile(r"[-+]?[0-9]+\Z")
+_OTHER_BASE = re.compile(r"0(?:o[0-7]{1,21}|x[0-9a-fA-F]{1,15})\Z")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_LONGEST_NUMBER = 40
 _NO_NUMBER = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
 
 
-def _scalar(event: Any) -> Any:
+def _scalar(event: Any, plain: Callable[[str], Any]) -> Any:
     text: str = event.value
     if not text.isascii() and re.search("[\ud800-\udfff]", text):
         raise DocumentRefused("The document is neither JSON nor YAML: a text has half a character (a lone surrogate).")
     _refuse_tag(event)
-    if event.tag or not event.implicit[0]:
-        return text
+    return text if event.tag or not event.implicit[0] else plain(text)
+
+
+def _plain(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if text[:1] not in "-+.0123456789":
         return text
     if _INTEGER.match(text):
         return int(text) if len(text) < 20 else _finite(text)
+    if _OTHER_BASE.match(text):
+        return int(text, 0)
     if _NO_NUMBER.match(text):
         raise DocumentRefused(f"The document is neither JSON nor YAML: {text} is not a number.")
     return _finite(text) if _FLOAT.match(text) else text
+
+
+def _old_plain() -> Callable[[str], Any]:
+    """Return a function that reads a scalar as YAML 1.1 has it; dates and infinite numbers are texts."""
+    loader: Any = yaml.SafeLoader("")
+
+    def plain(text: str) -> Any:
+        if len(text) > _LONGEST_NUMBER:
+            return text
+        node = yaml.ScalarNode(loader.resolve(yaml.ScalarNode, text, (True, False)), text)
+        try:
+            value = loader.construct_object(node)
+        except (yaml.YAMLError, ValueError):
+            return text
+        is_json = isinstance(value, bool | int | None) or (isinstance(value, float) and math.isfinite(value))
+        return value if is_json else text
+
+    return plain
 
 
 def _finite(text: str) -> float:

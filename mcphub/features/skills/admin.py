@@ -1,9 +1,10 @@
-"""The pages of skills: one is added from a zip or from the text of its SKILL.md; each change makes a version."""
+"""The pages of skills: one is added from a zip, an address or the text of its SKILL.md; each change makes a version."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from asgiref.sync import async_to_sync
 from django import forms
 from django.contrib import admin
 from django.core.files.uploadedfile import UploadedFile
@@ -21,7 +22,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from mcphub.features.skills import contents
+from mcphub.features.skills import contents, fetching
 from mcphub.features.skills.contents import SkillContents, SkillRefused
 from mcphub.features.skills.filters import SKILL_FILTERS
 from mcphub.features.skills.findings import findings
@@ -46,6 +47,13 @@ class SkillForm(_Form):
         required=False,
         widget=UnfoldAdminFileFieldWidget,
         help_text=_("A zip of the skill's folder, or a SKILL.md. Replaces all files."),
+    )
+    address = forms.URLField(
+        label=_("Address"),
+        required=False,
+        assume_scheme="https",
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Of a zip or a SKILL.md, fetched once without credentials. Replaces all files."),
     )
     text = forms.CharField(
         label="SKILL.md",
@@ -80,7 +88,7 @@ class SkillForm(_Form):
             self.fields.pop("kept_version", None)
             return
         if self.instance.offer_id is not None:
-            for name in ("upload", "text", "nested"):
+            for name in ("upload", "address", "text", "nested"):
                 self.fields.pop(name, None)
         if "text" in self.fields:
             self.fields["text"].initial = self.instance.text()
@@ -100,7 +108,7 @@ class SkillForm(_Form):
         cleaned = super().clean() or self.cleaned_data
         if "nested" in cleaned and cleaned["nested"] is None:  # the field was emptied
             cleaned["nested"] = []
-        field = "upload" if cleaned.get("upload") else "text"
+        field = next((name for name in ("upload", "address") if cleaned.get(name)), "text")
         try:
             given = self._given(cleaned)
             if given is not None:
@@ -109,7 +117,7 @@ class SkillForm(_Form):
                 field = "kept_version"
                 self.instance.use_version(number)
             elif self.instance.pk is None:
-                raise SkillRefused(_t("Upload a zip, or enter the text of SKILL.md."))
+                raise SkillRefused(_t("Upload a zip, or enter an address or the text of SKILL.md."))
         except SkillRefused as error:
             self.add_error(field, str(error))
         return cleaned
@@ -119,6 +127,8 @@ class SkillForm(_Form):
         upload: UploadedFile[bytes] | None = cleaned.get("upload")
         if upload:
             return contents.of_file(upload)
+        if address := cleaned.get("address"):
+            return async_to_sync(fetching.fetched)(address)
         # Browsers send every line of a text area with both of its ends.
         text = str(cleaned.get("text", "")).replace("\r\n", "\n")
         if self.instance.pk is None:
@@ -131,7 +141,7 @@ class SkillForm(_Form):
 @admin.register(Skill)
 class SkillAdmin(ContentAdmin):
     form = SkillForm
-    form_fields = ("upload", "text", "kept_version", "change_reason")
+    form_fields = ("upload", "address", "text", "kept_version", "change_reason")
     list_display = ["shown_path", "shown_upstream", "shown_description", "version", "state", _CHANGED]
     list_select_related: ClassVar[bool | list[str]] = ["offer__connection"]
     list_display_links = ["shown_path"]
@@ -150,7 +160,7 @@ class SkillAdmin(ContentAdmin):
     ]
     fieldsets: ClassVar[Any] = [
         (_("What clients see"), {"fields": ["path", "shown_uri", "shown_description", "shown_files"]}),
-        (_("Content"), {"fields": ["upload", "text", "kept_version", "nested", "as_prompt"]}),
+        (_("Content"), {"fields": ["upload", "address", "text", "kept_version", "nested", "as_prompt"]}),
         (_("Access"), {"fields": ["enabled", "workspace", "groups", "toolsets"]}),
         (_("More"), {"classes": ["collapse"], "fields": [_REGISTERED, _CHANGED]}),
         (_("This change"), {"fields": ["change_reason"]}),
@@ -178,7 +188,7 @@ class SkillAdmin(ContentAdmin):
     @staticmethod
     def _of_upstream(fieldsets: Any) -> Any:
         """Return the fieldsets of a copy of an upstream's skill, whose files nobody writes here."""
-        absent = {"upload", "text", "nested"}
+        absent = {"upload", "address", "text", "nested"}
         kept = [
             (title, {**options, "fields": [name for name in options["fields"] if name not in absent]})
             for title, options in fieldsets

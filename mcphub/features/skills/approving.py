@@ -30,6 +30,7 @@ class RelayedSkills:
     """Skills among the offers of upstreams: an approval makes a copy, which the hub serves."""
 
     read = staticmethod(relaying.read)
+    read_shown = staticmethod(relaying.read_shown)
 
     def public_name(self, connection: McpConnection, upstream_name: str) -> str:
         return contents.uri_of(entries.place_of(connection.slug, upstream_name))

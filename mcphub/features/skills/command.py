@@ -27,7 +27,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     rows.declare_list(verbs, KIND)
     rows.declare_show(verbs, KIND)
     add = verbs.add_parser("add", help="add a skill, or a new version of it")
-    add.add_argument("source", metavar="PATH", help="a folder, a zip or a SKILL.md")
+    add.add_argument(
+        "source", metavar="PATH", help="a folder, a zip or a SKILL.md, or the address of one of these files"
+    )
     add.add_argument(
         "--path", metavar="PATH", help="where it is served: acme/refunds for skill://acme/refunds/SKILL.md"
     )
@@ -103,8 +105,12 @@ def _versions(row: Skill) -> str:
 
 
 def _read(source: str) -> SkillContents:
-    from mcphub.features.skills import contents
+    from asgiref.sync import async_to_sync
 
+    from mcphub.features.skills import contents, fetching
+
+    if source.startswith(fetching.SCHEMES):
+        return async_to_sync(fetching.fetched)(source)
     path = Path(source)
     try:
         if path.is_dir():

@@ -5,6 +5,7 @@ Rules of names and frontmatter are those of the Agent Skills specification, boun
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 import lzma
@@ -146,6 +147,28 @@ def of_files(files: Mapping[str, bytes], left_out: Iterable[str] = ()) -> SkillC
 
 def frontmatter_of(raw: bytes) -> dict[str, Any]:
     """Return the frontmatter of a SKILL.md as its author wrote it."""
+    found = _read(_written(raw))
+    check_frontmatter(found)
+    return found
+
+
+def reading_of(raw: bytes, described: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the frontmatter of a SKILL.md as an entry describes it; None where the entry is of other words.
+
+    Servers read YAML by version 1.2 or 1.1, and with or without the line break at the end of its last text, and write
+    1.0 as 1. The first reading that agrees is returned. Raises SkillRefused.
+    """
+    written = _written(raw)
+    wanted = _comparable(described)
+    for found in (_read(written), *(_read(each, is_yaml_1_1=True) for each in (written, written.rstrip(b"\r\n")))):
+        if _comparable(found) == wanted:
+            return found
+    return None
+
+
+def _written(raw: bytes) -> bytes:
+    """Return the YAML of a SKILL.md."""
+    raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -158,12 +181,28 @@ def frontmatter_of(raw: bytes) -> dict[str, Any]:
     written = fenced.group(1) or b""
     if len(written) > LONGEST_FRONTMATTER:
         raise SkillRefused(_t("The frontmatter is longer than %(most)d bytes.") % {"most": LONGEST_FRONTMATTER})
+    return written
+
+
+def _read(written: bytes, *, is_yaml_1_1: bool = False) -> dict[str, Any]:
     try:
-        found = documents.read(written)
+        return documents.read(written, is_yaml_1_1=is_yaml_1_1)
     except documents.DocumentRefused as error:
         raise SkillRefused(_t("The frontmatter cannot be read. %(why)s") % {"why": error}) from error
-    check_frontmatter(found)
-    return found
+
+
+def _comparable(value: Any) -> str:
+    return json.canonical(_whole(value))
+
+
+def _whole(value: Any) -> Any:
+    """Return JSON with whole numbers as integers: 1.0 and 1 are one number there."""
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if is_whole else value
 
 
 def check_place(place: str, name: str) -> None:
@@ -222,12 +261,25 @@ def check_frontmatter(found: dict[str, Any]) -> None:
     if not isinstance(compatibility, str) or not 0 < len(compatibility) <= _LONGEST_COMPATIBILITY:
         words = _t("compatibility in the frontmatter must be a text of 1 to %(most)d characters.")
         raise SkillRefused(words % {"most": _LONGEST_COMPATIBILITY})
+    # Clients reject a whole list for one entry with another type.
+    if not isinstance(found.get("license", ""), str):
+        raise SkillRefused(_t("license in the frontmatter must be a text. Quote it, or leave it out."))
+    tools = found.get("allowed-tools", [])
+    if not isinstance(tools, str) and not _are_texts(tools):
+        raise SkillRefused(_t("allowed-tools in the frontmatter must be a text or a list of texts."))
+    metadata = found.get("metadata", {})
+    if not isinstance(metadata, dict) or not _are_texts([*metadata.values()]):
+        raise SkillRefused(_t('metadata in the frontmatter must map names to texts. Quote numbers: version: "1.0".'))
     try:
         length = len(json.canonical(found))
     except ValueError as error:
         raise SkillRefused(_t("The frontmatter cannot be read. %(why)s") % {"why": error}) from error
     if length > LONGEST_FRONTMATTER:
         raise SkillRefused(_t("The frontmatter is longer than %(most)d bytes.") % {"most": LONGEST_FRONTMATTER})
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def check_path(path: str) -> None:

@@ -141,7 +141,7 @@ def raw_of(uri: str, path: str, result: Mapping[str, Json]) -> bytes:
 def checked(entry: RelayedEntry, files: Mapping[str, bytes]) -> SkillContents:
     """Return the skill of the files that were read. Raises SkillRefused where SKILL.md and entry differ."""
     found = contents.of_files(files)
-    if json.canonical(found.frontmatter) != json.canonical(entry.frontmatter):
+    if contents.reading_of(files[ENTRY], entry.frontmatter) is None:
         raise SkillRefused(_t("The frontmatter of the entry differs from that in SKILL.md."))
     return found
 

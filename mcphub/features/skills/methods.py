@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from mcphub.features.skills.offered import OF_SKILLS, skills_of
-from mcphub.server.results import IDENTITY, hints, listed, text
+from mcphub.server.results import hints, list_tail, listed, text
 from sessions_app.protocol import json, revisions, shapes
 from sessions_app.protocol.errors import InvalidParams
 from sessions_app.protocol.json import Json
@@ -44,7 +44,7 @@ async def skills_get(exchange: McpExchange, params: dict[str, Json]) -> Result:
     if not isinstance(contents, OF_SKILLS) or contents.skill is None:
         raise InvalidParams(f"No skill is served at {uri[:_LONGEST_SHOWN]}. Ask skills/list for those that are.")
     skill = contents.skill
-    is_public = not exchange.toolset and not skill.groups and skill.workspace is None
+    is_public = not exchange.toolset and not skill.groups and skill.workspace is None and skill.sight is None
     return {"skill": skill.definition, **(hints(is_public=is_public) if exchange.revision.cache_hints else {})}
 
 
@@ -68,8 +68,7 @@ async def directory_read(exchange: McpExchange, params: dict[str, Json]) -> Resu
     # The children are those that this caller sees, so another caller's cursor is not of this list.
     scope = json.digest(json.canonical([exchange.toolset, caller.principal, uri]))
     listing = Listing("resources", children, shapes.resource_for, f"directory {scope}")
-    tail = b',"resultType":"complete","_meta":%b' % json.dumps(IDENTITY) if exchange.revision.result_type else b""
-    return listing.page(caller, exchange.revision.version, tail, params.get("cursor"))
+    return listing.page(caller, exchange.revision.version, list_tail(exchange.revision, False), params.get("cursor"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,10 @@ class Skill(OwnedModel, LoadableModel):
 
     def relay(self, version: SkillVersion) -> None:
         """Take the files that an upstream offers. Raises SkillRefused."""
-        self._take(contents.of_files(version.raw_files()))
+        given = contents.of_files(version.raw_files())
+        self._take(given)
+        self.frontmatter = contents.reading_of(given.files[contents.ENTRY], version.frontmatter) or given.frontmatter
+        self.description = str(self.frontmatter["description"])
         self.is_generated = version.is_generated
 
     def _take(self, given: SkillContents) -> None:

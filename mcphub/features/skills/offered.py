@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from mcphub.features.skills import contents
 from mcphub.features.skills.contents import ENTRY, SkillRefused, uri_of
 from mcphub.features.skills.entries import DYNAMIC
 from mcphub.features.skills.models import Skill, SkillContent, SkillFile, manifest_digest
-from sessions_app.protocol import directions, json, uritemplate
+from sessions_app.protocol import directions, uritemplate
 from sessions_app.protocol.errors import ConnectionFailed, ToolDisabled
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.belonging import Workspace, owner_of
@@ -27,8 +27,10 @@ from sessions_app.workspaces.models import read_workspaces
 from tools_catalog.backends.upstream_content import Source, UpstreamContents
 from tools_catalog.call.context import ToolContext
 from tools_catalog.catalog.offers import OfferedResource, Prompt, Resources
+from tools_catalog.models import McpUpstreamTool
+from tools_catalog.models.shown import read_sights
 from tools_catalog.upstream import pool
-from tools_catalog.upstream.sights import Sight
+from tools_catalog.upstream.sights import Sight, Sights
 
 ORIGIN = "mcphub/origin"
 """In the `_meta` of an entry: the connection that the skill comes from, and its URI there."""
@@ -108,10 +110,9 @@ class GeneratedContents:
 
     def _is_approved(self, text: Json) -> bool:
         try:
-            found = contents.frontmatter_of(text.encode()) if isinstance(text, str) else {}
+            return isinstance(text, str) and contents.reading_of(text.encode(), self.frontmatter) is not None
         except SkillRefused:
             return False
-        return json.canonical(found) == json.canonical(self.frontmatter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ def _raw(digest: str) -> bytes | None:
 
 def _rows() -> Iterator[tuple[Skill, list[_File], frozenset[str], dict[str, Any]]]:
     """Return the skills with the files of the version in force, their toolsets, and what all offers have."""
-    workspaces = cache(read_workspaces)
+    workspaces, sights = cache(read_workspaces), cache(read_sights)
     files: dict[int, list[_File]] = {}
     in_force = SkillFile.objects.filter(version__number=F("version__skill__version")).order_by("version_id", "path")
     columns = ("version__skill_id", "path", "content_id", "size", "media_type")
@@ -196,9 +197,19 @@ def _rows() -> Iterator[tuple[Skill, list[_File], frozenset[str], dict[str, Any]
             "connection": row.upstream,
             "groups": frozenset(group.pk for group in row.groups.all()),
             "workspace": owner_of(row.workspace_id, workspaces),
+            "sight": _sight(row.offer, sights),
         }
         toolsets = frozenset(toolset.slug for toolset in row.toolsets.all())
         yield row, files.get(row.pk, []), toolsets, shared
+
+
+def _sight(offer: McpUpstreamTool | None, sights: Callable[[], Mapping[int, Sights]]) -> Sight | None:
+    """Return the visibility by the lists of people, which must have the approved files; None if all see it."""
+    if offer is None or not offer.connection.lists_differ:
+        return None
+    # Whoever is shown the change that waits sees the approved copy meanwhile.
+    approval = pool.Approval(offer.approved_digest, offer.seen_digest, keeps_serving=True)
+    return Sight(sights().get(offer.connection.pk, {}), offer.kind, offer.upstream_name, approval, is_copy=True)
 
 
 def skills_of(resources: Resources) -> Iterator[SkillEntry]:

@@ -10,6 +10,7 @@ which `database_sync_to_async` would close.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -44,8 +45,6 @@ SKILL_SECONDS: Final = 30.0
 
 async def read(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) -> dict[str, Listed] | None:
     """Return the skills that an upstream offers. Raises the errors of its lists, and SessionLost."""
-    if spec.lists_per_person:  # whose skill one would be depends on the caller, and a copy is the same for all
-        return None
     known = await sync_to_async(_KnownSkills.load)(spec.id)
     if not session.era.declares(EXTENSION):
         return {} if known.offered else None
@@ -75,6 +74,19 @@ async def read(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) ->
         else:
             found[uri] = entry.listed()
     await sync_to_async(_forget_others)(spec.id, list(found))
+    return found
+
+
+async def read_shown(session: OffersSession, spec: ConnectionSpec, scrub: Scrubber) -> dict[str, Listed]:
+    """Return the skills in the list of a person's account, without their files. Raises as `read`."""
+    if not session.era.declares(EXTENSION):
+        return {}
+    found: dict[str, Listed] = {}
+    known = await sync_to_async(_KnownSkills.load)(spec.id)
+    for raw in await _entries(session, known):
+        with contextlib.suppress(SkillRefused):
+            entry = entries.entry_of(scrub.value(raw), may_be_generated=spec.generated_skills)
+            found[entry.uri] = entry.listed()
     return found
 
 

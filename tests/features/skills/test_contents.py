@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 import stat
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +31,7 @@ def zipped(files: dict[str, bytes], **modes: int) -> bytes:
 def test_frontmatter_is_kept_as_it_was_written() -> None:
     found = contents.of_text(
         "---\nname: refunds\ndescription: >\n  Give\n  money back.\nlicense: Apache-2.0\ncountry: NO\n"
-        "since: 2026-01-02\nmetadata: {version: '1.10', io.modelcontextprotocol/x: 1}\n"
+        "since: 2026-01-02\nmetadata: {version: '1.10', io.modelcontextprotocol/x: '1'}\n"
         "allowed-tools: Bash(git:*) Read\n---\n"
     )
     assert found.frontmatter == {
@@ -38,7 +40,7 @@ def test_frontmatter_is_kept_as_it_was_written() -> None:
         "license": "Apache-2.0",
         "country": "NO",
         "since": "2026-01-02",
-        "metadata": {"version": "1.10", "io.modelcontextprotocol/x": 1},
+        "metadata": {"version": "1.10", "io.modelcontextprotocol/x": "1"},
         "allowed-tools": "Bash(git:*) Read",
     }
 
@@ -59,12 +61,44 @@ def test_frontmatter_is_kept_as_it_was_written() -> None:
         "---\nname: refunds\ndescription: !!python/object:os.system d\n---\n",
         "---\n- name\n---\n",
         "---\nname: refunds\ndescription: d\n---\n\x00",
-        "\ufeff" + TEXT,
+        "---\nname: refunds\ndescription: d\nlicense:\n---\n",
+        "---\nname: refunds\ndescription: d\nallowed-tools: [1]\n---\n",
+        "---\nname: refunds\ndescription: d\nmetadata: {version: 1.0}\n---\n",
+        "---\nname: refunds\ndescription: d\nmetadata: [a]\n---\n",
     ],
 )
 def test_a_text_that_is_no_skill_is_refused(text: str) -> None:
     with pytest.raises(SkillRefused):
         contents.of_text(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "described"),
+    [
+        ("a: 1.0", {"a": 1}),
+        ("a: 1.10", {"a": 1.1}),
+        ("a: 010", {"a": 10}),
+        ("a: 010", {"a": 8}),
+        ("a: 0x1F\nb: 0o17", {"a": 31, "b": 15}),
+        ("a: yes", {"a": "yes"}),
+        ("a: yes", {"a": True}),
+        ("a: 12:30:45\nb: 2026-01-02", {"a": 45045, "b": "2026-01-02"}),
+        ("a: |\n  one\n  two", {"a": "one\ntwo\n"}),
+        ("a: |\n  one\n  two", {"a": "one\ntwo"}),
+        ("a: >\r\n  one\r\n  two\r", {"a": "one two"}),
+    ],
+)
+def test_an_entry_agrees_with_its_file_however_its_server_reads_yaml(written: str, described: dict[str, Any]) -> None:
+    raw = f"---\nname: refunds\ndescription: d\n{written}\n---\n".encode()
+    entry = {"name": "refunds", "description": "d", **described}
+    for each in (raw, codecs.BOM_UTF8 + raw):
+        assert contents.reading_of(each, entry) == entry
+
+
+@pytest.mark.parametrize("described", [{"a": "ja"}, {"a": 1}, {}, {"a": "yes", "b": 1}, {"a": "yes", "name": "other"}])
+def test_an_entry_of_other_words_does_not_agree(described: dict[str, Any]) -> None:
+    raw = b"---\nname: refunds\ndescription: d\na: yes\n---\n"
+    assert contents.reading_of(raw, {"name": "refunds", "description": "d", **described}) is None
 
 
 def test_a_zip_is_read_with_or_without_its_folder_and_without_hidden_files() -> None:

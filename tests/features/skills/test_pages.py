@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,43 @@ def test_an_operator_adds_one_from_a_zip_and_the_history_has_it(log_in: Callable
     page = log_in("Viewer").get(page_of(row)).content.decode()
     assert contents.digest_of(b"a") in page
     assert "Be kind." in page
+
+
+@pytest.fixture
+def address(settings: Any) -> Iterator[str]:
+    """The address of a server with one SKILL.md, which the hub may reach."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/SKILL.md" else 404)
+            self.end_headers()
+            self.wfile.write(TEXT.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    settings.MCPHUB_EGRESS_ALLOW = ("127.0.0.1",)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/SKILL.md"
+        server.shutdown()
+
+
+def test_one_file_is_fetched_from_an_address_on_record(
+    address: str, log_in: Callable[..., Any], settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operator = log_in("Operator")
+    operator.post(ADD, {**FIELDS, "address": address})
+    assert Skill.objects.get().text() == TEXT
+    assert AuditEvent.objects.get(kind="description.fetched").subject_label == address
+    assert main(["skill", "add", address, "--path", "other/refunds"]) == 0
+    assert Skill.objects.get(path="other/refunds").text() == TEXT
+    missing = operator.post(ADD, {**FIELDS, "address": f"{address}x"})
+    assert "status 404" in missing.context["adminform"].form.errors["address"][0]
+    settings.MCPHUB_EGRESS_ALLOW = ()
+    refused = operator.post(ADD, {**FIELDS, "path": "third/refunds", "address": address})
+    assert "was not fetched" in refused.context["adminform"].form.errors["address"][0]
+    assert Skill.objects.count() == 2
 
 
 def test_a_text_that_is_refused_gets_one_error(log_in: Callable[..., Any]) -> None:

@@ -14,7 +14,7 @@ from tests import operations, workspace_operations
 from tests.features.skills import operations as skills
 from tests.features.skills.operations import ENTRY, FILES
 from tests.servers import Hub, until
-from tests.wire.speech import LEGACY, Speaker
+from tests.wire.speech import LEGACY, Speaker, hello
 
 pytestmark = pytest.mark.program
 
@@ -128,6 +128,8 @@ def test_a_directory_has_its_direct_children_page_by_page(speaker: Speaker) -> N
     while True:
         result = ask(speaker, "resources/directory/read", uri="skill://acme/refunds", **cursor)["result"]
         found += result["resources"]
+        assert result["ttlMs"] > 0
+        assert result["cacheScope"] == "private"
         if "nextCursor" not in result:
             break
         cursor = {"cursor": result["nextCursor"]}
@@ -191,6 +193,8 @@ def test_each_read_of_a_file_is_on_record(hub: Hub, speaker: Speaker) -> None:
 
 
 def test_a_session_has_skills_too(speaker: Speaker) -> None:
+    capabilities = speaker.post(hello(LEGACY, speaker.name)).json()["result"]["capabilities"]
+    assert capabilities["extensions"]["io.modelcontextprotocol/skills"] == {"directoryRead": True}
     session = speaker.open_session(LEGACY)
     got = speaker.in_session(session, "skills/get", {"uri": URI}).json()["result"]
     assert set(got) == {"skill"}

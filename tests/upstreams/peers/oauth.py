@@ -1,4 +1,4 @@
-"""An upstream that demands OAuth, and its issuer, on Python's `mcp` 2.x: `oauth.py [PORT]`. Prints `ready PORT`.
+"""An upstream that demands OAuth, and its issuer, on Python's `mcp` 2.x: `oauth.py [skills] [PORT]`.
 
 The SDK's own server classes check tokens and serve the issuer's endpoints; the accounts behind them are made here.
 Its login is one address, `/login?sign_in=…&as=NAME`, which sends the browser back at once. `/control` changes how it
@@ -6,6 +6,7 @@ behaves and tells what it counted.
 """
 
 import asyncio
+import hashlib
 import json
 import secrets
 import socket
@@ -25,9 +26,12 @@ from mcp.server.auth.provider import (
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
+from mcp.server.extension import Extension, MethodBinding
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from mcp_types import Tool
+from mcp.shared.exceptions import MCPError
+from mcp_types import RequestParams, Tool
+from pydantic import ConfigDict
 from serving import serve
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -46,8 +50,10 @@ behaviour: dict[str, Any] = {
     "identifies": 0,
     "words": {},
     "document": {},
+    "skills": {},
 }
-"""`own`: subject -> names of tools that this one alone is listed. `words`: subject -> what tools are described by.
+"""`skills`: subject -> the SKILL.md of each skill by its name, and `files` that reads counted.
+`own`: subject -> names of tools that this one alone is listed. `words`: subject -> what tools are described by.
 `holds`: the token endpoint does its work, and answers once it holds no more. `broken`: html or away makes it answer so,
 slow makes it do and say nothing until it is released. `document`: members that its metadata have in place of the true.
 `iss`: another issuer's name in the answer. `identifies`: seconds that ID tokens last; 0: there are none."""
@@ -60,6 +66,7 @@ counted: dict[str, int] = {
     "sign_ins": 0,
     "revoked": 0,
     "believed": 0,
+    "files": 0,
 }
 
 
@@ -179,6 +186,43 @@ class Server(MCPServer):
         return tools
 
 
+class SkillParams(RequestParams):
+    model_config = ConfigDict(extra="allow")
+
+
+class OwnSkills(Extension):
+    """Skills that depend on the user."""
+
+    identifier = "io.modelcontextprotocol/skills"
+
+    def methods(self) -> list[MethodBinding]:
+        return [
+            MethodBinding("skills/list", SkillParams, self.list),
+            MethodBinding("skills/get", SkillParams, self.get),
+        ]
+
+    async def list(self, _context: Any, _params: Any) -> dict[str, Any]:
+        return {"skills": [self.entry(name, text) for name, text in skills_of_caller().items()]}
+
+    async def get(self, _context: Any, params: Any) -> dict[str, Any]:
+        found = {f"skill://{name}/SKILL.md": (name, text) for name, text in skills_of_caller().items()}
+        if params.uri not in found:
+            raise MCPError(code=-32602, message="There is no such skill.")
+        return {"skill": self.entry(*found[params.uri])}
+
+    def entry(self, name: str, text: str) -> dict[str, Any]:
+        uri, raw = f"skill://{name}/SKILL.md", text.encode()
+        file = {"uri": uri, "digest": f"sha256:{hashlib.sha256(raw).hexdigest()}", "size": len(raw)}
+        frontmatter = {"name": name, "description": text.partition("description: ")[2].partition("\n")[0]}
+        return {"uri": uri, "frontmatter": frontmatter, "resources": [file]}
+
+
+def skills_of_caller() -> dict[str, str]:
+    token = get_access_token()
+    found: dict[str, str] = behaviour["skills"].get(token.subject if token is not None else "", {})
+    return found
+
+
 def made(url: str) -> tuple[MCPServer, Accounts]:
     accounts = Accounts(url)
     server = Server(
@@ -192,7 +236,15 @@ def made(url: str) -> tuple[MCPServer, Accounts]:
             revocation_options=RevocationOptions(enabled=True),
             validate_token_resource=False,
         ),
+        extensions=[OwnSkills()] if "skills" in sys.argv else [],
     )
+
+    if "skills" in sys.argv:
+
+        @server.resource("skill://{name}/SKILL.md", mime_type="text/markdown")
+        def skill(name: str) -> str:
+            counted["files"] += 1
+            return skills_of_caller()[name]
 
     @server.tool()
     def whoami() -> str:
@@ -369,7 +421,7 @@ class Breaking:
 def main() -> None:
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0))
+    listening.bind(("127.0.0.1", int(sys.argv[-1]) if len(sys.argv) > 1 else 0))
     listening.listen(128)
     port = listening.getsockname()[1]
     server, accounts = made(f"http://127.0.0.1:{port}")
