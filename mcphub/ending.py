@@ -52,7 +52,12 @@ def end_all(person: User, reason: str) -> None:
         }
         bus.publish(bus.CALLER_ENDED, f"user:{person.pk}")
         events.record(
-            "user.ended", model=type(person), subject=person.pk, label=person.get_username(), after=ended, reason=reason
+            "user.ended",
+            model=get_user_model(),
+            subject=person.pk,
+            label=person.get_username(),
+            after=ended,
+            reason=reason,
         )
 
 

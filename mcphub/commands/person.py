@@ -76,7 +76,7 @@ def _people() -> QuerySet[Any]:
 def _told(row: User) -> Mapping[str, Any]:
     return {
         "name": row.get_username(),
-        "full_name": row.get_full_name() if hasattr(row, "get_full_name") else str(row),
+        "full_name": row.get_full_name() if hasattr(row, "get_full_name") else "",
         "email": getattr(row, row.get_email_field_name(), ""),
         "principal": f"user:{row.pk}",
         "state": "active" if row.is_active else "disabled",

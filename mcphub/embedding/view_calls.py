@@ -86,7 +86,7 @@ def _in_query(value: Any) -> Any:
 
 
 def _request(method: str, query: Mapping[str, Any], body: Any) -> Any:
-    """Return the request that the viewset gets: at the host's public address, in its tests at that of Django's client."""
+    """Return the request that the viewset gets: at the host's public address, in tests at that of Django's client."""
     address = urlsplit(_IN_TESTS if is_host_under_test() else settings.MCPHUB_PUBLIC_URL or "http://127.0.0.1:8000")
     raw = b"" if body is None else json.dumps(body)
     environ = {

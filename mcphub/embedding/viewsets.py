@@ -116,8 +116,8 @@ def _viewset_of(view: Any) -> type:
         handler = getattr(view, method, None)
         if handler is not None and handler.__module__ != "rest_framework.generics":
             raise ToolDefinitionError(
-                f"{view.__qualname__}.{method} has code of its own, which actions of a viewset would leave out. Move it "
-                "to a viewset, and register that."
+                f"{view.__qualname__}.{method} has code of its own, which actions of a viewset would leave out. Move "
+                "it to a viewset, and register that."
             )
     body = {"__module__": view.__module__, "__qualname__": view.__qualname__, "__doc__": view.__doc__}
     return type(view.__name__, (ViewSetMixin, view), body)
