@@ -121,7 +121,7 @@ def _follow(model: type[models.Model], how: Followed) -> None:
 
 
 def _model_of(row: models.Model) -> type[models.Model]:
-    """Return the followed model of a row, whose own class may be a proxy or a child of it."""
+    """Return the followed model of a row: of a proxy or a child, the model above it."""
     return next(each for each in type(row).__mro__ if each in _FOLLOWED)
 
 

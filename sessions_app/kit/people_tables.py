@@ -1,4 +1,4 @@
-"""The user model of the project, which in a host is the host's own: its tables for triggers, its names and keys."""
+"""The user model of the project: its tables for triggers, its names and keys."""
 
 from __future__ import annotations
 
