@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -17,6 +18,7 @@ from oauth2_provider.models import AccessToken, Grant, RefreshToken
 
 from sessions_app import bus
 from sessions_app.history import events
+from sessions_app.kit.people_tables import proxies_and
 from sessions_app.login import open_logins
 from sessions_app.models import ApiKey
 from tools_catalog.accounts import storing
@@ -25,9 +27,10 @@ _REASON = "the person was disabled"
 
 
 def connect() -> None:
-    pre_save.connect(_before, sender=get_user_model(), dispatch_uid="person before")
-    post_save.connect(_after, sender=get_user_model(), dispatch_uid="person ends")
-    pre_delete.connect(_gone, sender=get_user_model(), dispatch_uid="person is gone")
+    for model in proxies_and(get_user_model()) if settings.MCPHUB_FOLLOW_PEOPLE else ():
+        pre_save.connect(_before, sender=model, dispatch_uid=f"person before {model._meta.label}")
+        post_save.connect(_after, sender=model, dispatch_uid=f"person ends {model._meta.label}")
+        pre_delete.connect(_gone, sender=model, dispatch_uid=f"person is gone {model._meta.label}")
 
 
 def is_last_superuser(person: User) -> bool:
@@ -49,12 +52,19 @@ def end_all(person: User, reason: str) -> None:
         }
         bus.publish(bus.CALLER_ENDED, f"user:{person.pk}")
         events.record(
-            "user.ended", model=type(person), subject=person.pk, label=str(person), after=ended, reason=reason
+            "user.ended",
+            model=get_user_model(),
+            subject=person.pk,
+            label=person.get_username(),
+            after=ended,
+            reason=reason,
         )
 
 
 def end_tokens(person: User) -> int:
-    """End all that clients got to call in the person's name; give how many access tokens those were."""
+    """End all that clients got to call in the person's name; return how many access tokens those were."""
+    if settings.MCPHUB_EMBEDDED:  # the tokens of a host are its own
+        return 0
     with transaction.atomic():
         RefreshToken.objects.filter(user=person, revoked__isnull=True).update(revoked=timezone.now())
         Grant.objects.filter(user=person).delete()

@@ -20,9 +20,11 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history import source
+from sessions_app.kit.people_tables import PEOPLE, person_key
 
 UNKNOWN = "?"
 """Stands for an unknown person among names."""
+_PERSON = f"person__{PEOPLE.name}"
 
 
 class NobodyNamed(ValidationError):
@@ -81,9 +83,9 @@ def behind(party: Party) -> Behind:
         found.setdefault(principal, set()).add(person)
     people = {person for persons in found.values() for person in persons if person is not None}
     own = found.get(party.principal, set())
-    kind, _colon, number = party.principal.partition(":")
-    if not own and kind == "user" and number.isdecimal():
-        return Behind(frozenset(people | {int(number)}), is_known=True)
+    person = person_key(party.principal)
+    if not own and person is not None:
+        return Behind(frozenset(people | {person}), is_known=True)
     return Behind(frozenset(people), is_known=bool(own) and None not in own)
 
 
@@ -125,16 +127,16 @@ def names_of_each(principals: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of many credentials, by one query."""
     found: dict[str, list[str]] = {principal: [] for principal in principals}
     rows = AccountablePerson.objects.filter(principal__in=found)
-    for principal, username in rows.values_list("principal", "person__username"):
+    for principal, username in rows.values_list("principal", _PERSON):
         found[principal].append(username or UNKNOWN)
     return {principal: sorted(names) or [UNKNOWN] for principal, names in found.items()}
 
 
 def origins_of(principal: str, *, owner: int | None, maker: int | None) -> list[tuple[str, str]]:
     """Return each accountable person of a credential by user name, with how they came to be: for people."""
-    rows = AccountablePerson.objects.filter(principal=principal).order_by("person__username")
+    rows = AccountablePerson.objects.filter(principal=principal).order_by(_PERSON)
     told = []
-    for person, username in rows.values_list("person_id", "person__username"):
+    for person, username in rows.values_list("person_id", _PERSON):
         if person is None:
             how = _t("a command, or a key that nobody is known to answer for, created or rotated it")
         elif person == owner:
@@ -150,7 +152,7 @@ def origins_of(principal: str, *, owner: int | None, maker: int | None) -> list[
 def found(names: Iterable[str]) -> list[int | None]:
     """Return the people of these user names, None for an unknown person. Raises NobodyNamed."""
     people: dict[str, int | None] = dict(
-        get_user_model().objects.filter(username__in=names).values_list("username", "pk")
+        get_user_model().objects.filter(**{f"{PEOPLE.name}__in": names}).values_list(PEOPLE.name, "pk")
     )
     people[UNKNOWN] = None
     if missing := sorted(set(names) - people.keys()):

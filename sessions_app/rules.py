@@ -131,14 +131,14 @@ RULES: tuple[TriggerRule, ...] = (
         for event, row in (("INSERT", "NEW"), ("DELETE", "OLD"))
     ),
     # A person's key does what its person may, who may be disabled, renamed, or lose a group or a permission.
-    AnnounceKeysOf(PEOPLE.table, "keys_changed", ("is_active", "is_superuser", "username"), PEOPLE.key),
+    AnnounceKeysOf(PEOPLE.table, "keys_changed", ("is_active", "is_superuser", PEOPLE.name_column), PEOPLE.key),
     AnnounceKeysOf(PEOPLE.groups, "keys_changed", number=PEOPLE.member),
     AnnounceKeysOf(PEOPLE.permissions, "keys_changed", number=PEOPLE.member),
     AnnounceEach("auth_group_permissions", "keys_changed", number="group_id", prefix=KEYS_OF_GROUP),
     RefuseUpdate(
         "sessions_app_apikey",
         "mcphub_key_keeps_owner",
-        "COALESCE(OLD.owner_id, 0) <> COALESCE(NEW.owner_id, 0)",
+        "COALESCE(CAST(OLD.owner_id AS text), '') <> COALESCE(CAST(NEW.owner_id AS text), '')",
         "a key keeps its owner: make another key",
     ),
     RefuseUpdate(

@@ -156,7 +156,7 @@ def _told(row: Group) -> Mapping[str, Any]:
 
 def _whole(row: Group) -> Mapping[str, Any]:
     """Return a group with the names of its people: for one only, as they may be many."""
-    return {**_told(row), "members": sorted(row.user_set.values_list("username", flat=True))}
+    return {**_told(row), "members": sorted(row.user_set.values_list(row.user_set.model.USERNAME_FIELD, flat=True))}
 
 
 def _line(told: Mapping[str, Any]) -> list[object]:

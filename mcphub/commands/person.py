@@ -69,18 +69,19 @@ def _end(options: argparse.Namespace) -> int:
 def _people() -> QuerySet[Any]:
     from django.contrib.auth import get_user_model
 
-    return get_user_model()._default_manager.prefetch_related("groups").order_by("username")
+    user = get_user_model()
+    return user._default_manager.prefetch_related("groups").order_by(user.USERNAME_FIELD)
 
 
 def _told(row: User) -> Mapping[str, Any]:
     return {
         "name": row.get_username(),
-        "full_name": row.get_full_name(),
-        "email": row.email,
+        "full_name": row.get_full_name() if hasattr(row, "get_full_name") else "",
+        "email": getattr(row, row.get_email_field_name(), ""),
         "principal": f"user:{row.pk}",
         "state": "active" if row.is_active else "disabled",
         "superuser": row.is_superuser,
-        "console": row.is_active and row.is_staff,
+        "console": row.is_active and getattr(row, "is_staff", False),
         "groups": sorted(group.name for group in row.groups.all()),
         "last_login": row.last_login.isoformat() if row.last_login else None,
     }
@@ -109,7 +110,7 @@ KIND = RowKind(
     command="person",
     noun="person",
     nouns="people",
-    key="username",
+    key="USERNAME_FIELD",
     rows=_people,
     told=_told,
     line=_line,

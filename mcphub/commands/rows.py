@@ -40,7 +40,7 @@ class RowKind:
     noun: str
     nouns: str
     key: str
-    """The column that names a row."""
+    """The column that names a row; `USERNAME_FIELD`: the one that a person logs in by."""
     rows: Callable[[], QuerySet[Any]]
     """Gives the rows in the order of the list."""
     told: Callable[[Any], Mapping[str, Any]]
@@ -52,6 +52,11 @@ class RowKind:
     metavar: str = "NAME"
     listing: str = ""
     """The command that names the rows; `list` of the kind's command if empty."""
+
+    @property
+    def column(self) -> str:
+        """Return the column that names a row."""
+        return str(getattr(self.rows().model, self.key)) if self.key == "USERNAME_FIELD" else self.key
 
 
 def declare_list(verbs: Any, kind: RowKind) -> argparse.ArgumentParser:
@@ -146,7 +151,7 @@ def remove(kind: RowKind, options: argparse.Namespace, delete: Callable[[Any], o
     if options.json:
         return print_json(told)
     for row in found:
-        print(f"{plain(getattr(row, kind.key))} is removed.")
+        print(f"{plain(getattr(row, kind.column))} is removed.")
     return 0
 
 
@@ -180,14 +185,14 @@ def tell(
         now = {row.pk: row for row in kind.rows().filter(pk__in=[row.pk for row in rows])}
         return print_json([kind.told(now[row.pk]) for row in rows])
     for row, is_changed in zip(rows, changed, strict=True):
-        print(f"{plain(getattr(row, kind.key))} {done if is_changed else before}.")
+        print(f"{plain(getattr(row, kind.column))} {done if is_changed else before}.")
     return 0
 
 
 def named(kind: RowKind, names: Sequence[str], *, status: int = NOT_FOUND, by: str = "") -> list[Any]:
     """Return the rows with these names, each once; stop at an unknown name, as `missing` does."""
     wanted = list(dict.fromkeys(name.replace("\0", "") for name in names))
-    found = {str(getattr(row, kind.key)): row for row in kind.rows().filter(**{f"{kind.key}__in": wanted})}
+    found = {str(getattr(row, kind.column)): row for row in kind.rows().filter(**{f"{kind.column}__in": wanted})}
     for name in wanted:
         if name not in found:
             raise missing(kind, name, status=status, by=by)
@@ -196,7 +201,7 @@ def named(kind: RowKind, names: Sequence[str], *, status: int = NOT_FOUND, by: s
 
 def missing(kind: RowKind, name: str, *, status: int = NOT_FOUND, by: str = "") -> Stop:
     """Return the end of a command, of the kind's own or of the one named, that names no row. Suggest similar names."""
-    known = kind.rows().order_by().values_list(kind.key, flat=True)[:_MOST_COMPARED]
+    known = kind.rows().order_by().values_list(kind.column, flat=True)[:_MOST_COMPARED]
     near = nearest(name, map(str, known))
     hint = f"The nearest: {', '.join(map(plain, near))}. " if near else ""
     return Stop(

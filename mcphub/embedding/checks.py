@@ -13,7 +13,7 @@ from django.contrib.admin import AdminSite
 from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
-from django.db.models import IntegerField
+from django.db.models import IntegerField, UUIDField
 from django.urls import Resolver404, URLResolver, get_resolver, resolve
 from django.utils.module_loading import import_string
 
@@ -64,14 +64,14 @@ def database(**_: object) -> list[CheckMessage]:
 def users(**_: object) -> list[CheckMessage]:
     user = get_user_model()
     names = {field.name for field in user._meta.get_fields()}
-    missing = sorted({"username", "is_active", "is_superuser", "groups", "user_permissions"} - names)
-    if not missing and isinstance(user._meta.pk, IntegerField):
+    missing = sorted({"is_active", "is_superuser", "groups", "user_permissions"} - names)
+    if not missing and isinstance(user._meta.pk, IntegerField | UUIDField):
         return []
-    why = f"has no {', '.join(missing)}" if missing else "has a primary key that is no integer"
+    why = f"has no {', '.join(missing)}" if missing else "has a primary key that is neither an integer nor a UUID"
     return [
         Error(
             f"AUTH_USER_MODEL is {settings.AUTH_USER_MODEL}, which {why}.",
-            hint="Let it be a subclass of AbstractUser with an integer key, or run the hub as a service of its own "
+            hint="Add PermissionsMixin and is_active to it, or run the hub as a service of its own "
             "(docs/operate/deployment.md) and connect your project by HTTP.",
             id="mcphub.E103",
         )

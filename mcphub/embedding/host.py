@@ -22,6 +22,7 @@ APPS: Final = (
 _DEFAULTS: Final = {
     "PUBLIC_URL": "http://127.0.0.1:8000/hub",
     "FEATURES": ",".join(_FEATURES),
+    "FOLLOW_PEOPLE": True,
     "SIGN_IN": False,  # its pages are those of the hub's own project
     "MIGRATE": False,  # the host's `manage.py migrate` does it
 }
@@ -48,7 +49,7 @@ def add_hub(namespace: dict[str, Any]) -> None:
     """
     values = {**_DEFAULTS, "DATA_DIR": _data_dir(namespace), **namespace.get("MCPHUB", {})}
     _check(values)
-    given.take(values, secret_key=namespace.get("SECRET_KEY", ""))
+    given.take(values, secret_key=namespace.get("SECRET_KEY") or "set later")
     sys.modules.pop("mcphub.settings", None)
     from mcphub import settings as own
 
@@ -66,7 +67,7 @@ def add_hub(namespace: dict[str, Any]) -> None:
     for name, value in vars(own).items():
         if name.startswith(_COPIED):
             namespace.setdefault(name, value)
-    namespace["MCPHUB_EMBEDDED"] = True
+    namespace |= {"MCPHUB_EMBEDDED": True, "MCPHUB_FOLLOW_PEOPLE": bool(values["FOLLOW_PEOPLE"])}
     installed = namespace.setdefault("INSTALLED_APPS", [])
     namespace["INSTALLED_APPS"] = [*installed, *(app for app in APPS if app not in installed)]
 

@@ -18,6 +18,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import APIException
 from rest_framework.views import exception_handler
 
+from mcphub.checks import is_host_under_test
 from mcphub.embedding.view_schemas import ViewOperation
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ArgumentsInvalid
@@ -26,6 +27,7 @@ from tools_catalog.backends.python import ToolError
 from tools_catalog.backends.threads import SyncContext
 
 _LONGEST_REASON: Final = 2000
+_IN_TESTS: Final = "http://testserver"
 
 
 class ByCaller(BaseAuthentication):
@@ -84,8 +86,8 @@ def _in_query(value: Any) -> Any:
 
 
 def _request(method: str, query: Mapping[str, Any], body: Any) -> Any:
-    """Return the request that the viewset gets, at the host's public address."""
-    address = urlsplit(settings.MCPHUB_PUBLIC_URL or "http://127.0.0.1:8000")
+    """Return the request that the viewset gets: at the host's public address, in tests at that of Django's client."""
+    address = urlsplit(_IN_TESTS if is_host_under_test() else settings.MCPHUB_PUBLIC_URL or "http://127.0.0.1:8000")
     raw = b"" if body is None else json.dumps(body)
     environ = {
         "REQUEST_METHOD": method.upper(),

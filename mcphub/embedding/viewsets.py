@@ -44,13 +44,15 @@ _OF_ONE: Final = frozenset({"retrieve", "update", "partial_update", "destroy"})
 
 
 def register_viewset(viewset: type, *, actions: Iterable[str] = (), name: str = "") -> None:
-    """Register actions of a DRF viewset as tools: `<name>_<action>`, such as `order_list`.
+    """Register actions of a DRF viewset or generic view as tools: `<name>_<action>`, such as `order_list`.
 
     `actions` are those of the viewset, extra ones included; without any, `list` and `retrieve`. `name` defaults to that
-    of the queryset's model. Raises ToolDefinitionError for an action that is unknown or cannot be described.
+    of its model. Raises ToolDefinitionError for an action that is unknown or cannot be described.
     """
-    if not (isinstance(viewset, type) and issubclass(viewset, ViewSetMixin)):
-        raise ToolDefinitionError(f"register_viewset needs a class of a viewset, not {viewset!r}.")
+    if not (isinstance(viewset, type) and issubclass(viewset, ViewSetMixin | GenericAPIView)):
+        raise ToolDefinitionError(f"register_viewset needs a class of a viewset or generic view, not {viewset!r}.")
+    if not issubclass(viewset, ViewSetMixin):
+        viewset = _viewset_of(viewset)
     known = {*(each for each in _METHODS if hasattr(viewset, each)), *_extra(viewset)}
     chosen = list(actions) or [action for action in _READS if action in known]
     if missing := [action for action in chosen if action not in known]:
@@ -77,7 +79,8 @@ def register_model(
 ) -> None:
     """Register a model as tools that list and retrieve its rows, with the fields in `read`.
 
-    With `write`, also as tools that create rows and change those fields; none deletes. `filters` are fields that a list
+    With `write`, also as tools that change those fields, and that create rows where no other field needs a value; none
+    deletes. `filters` are fields that a list
     is narrowed by, `search` those that a search looks in (DRF, SearchFilter). Callers need Django's permissions to
     view, add and change the model. Raises ToolDefinitionError where `read` is empty or a field unknown.
     """
@@ -102,8 +105,22 @@ def register_model(
             "search_fields": list(search),
         },
     )
-    actions = [*_READS, *(("create", "partial_update") if written else ())]
+    actions = [*_READS, *(("partial_update",) if written else ())]
+    actions += ["create"] if written and not _needed(model, written) else []
     register_viewset(viewset, actions=actions, name=name or str(model._meta.model_name))
+
+
+def _viewset_of(view: Any) -> type:
+    """Return a generic view as a viewset, which calls `list` where the view's `get` does nothing else."""
+    for method in dict.fromkeys(_METHODS.values()):
+        handler = getattr(view, method, None)
+        if handler is not None and handler.__module__ != "rest_framework.generics":
+            raise ToolDefinitionError(
+                f"{view.__qualname__}.{method} has code of its own, which actions of a viewset would leave out. Move "
+                "it to a viewset, and register that."
+            )
+    body = {"__module__": view.__module__, "__qualname__": view.__qualname__, "__doc__": view.__doc__}
+    return type(view.__name__, (ViewSetMixin, view), body)
 
 
 class _ModelPermissions(DjangoModelPermissions):
@@ -161,20 +178,27 @@ def _methods(viewset: Any, action: str) -> list[str]:
     return [_METHODS[action]] if extra is None else sorted(extra.mapping)
 
 
-def _name_of(viewset: Any) -> str:
+def _model_of(viewset: Any) -> Any:
+    """Return the model of the queryset, else of the serializer; None where neither is declared."""
     queryset = getattr(viewset, "queryset", None)
-    if queryset is not None:
-        return str(queryset.model._meta.model_name)
+    meta = getattr(getattr(viewset, "serializer_class", None), "Meta", None)
+    return getattr(meta, "model", None) if queryset is None else queryset.model
+
+
+def _name_of(viewset: Any) -> str:
+    model = _model_of(viewset)
+    if model is not None:
+        return str(model._meta.model_name)
     bare = viewset.__name__.removesuffix("ViewSet") or viewset.__name__
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", bare).lower()
 
 
 def _sentence(viewset: Any, action: str, extra: Any, described: str) -> str:
     """Return the description: a sentence for a standard action, and the author's words."""
-    queryset = getattr(viewset, "queryset", None)
+    model = _model_of(viewset)
     one, many = ("row", "rows")
-    if queryset is not None:
-        one, many = str(queryset.model._meta.verbose_name), str(queryset.model._meta.verbose_name_plural)
+    if model is not None:
+        one, many = str(model._meta.verbose_name), str(model._meta.verbose_name_plural)
     standard = {
         "list": f"List {many}.",
         "retrieve": f"Return one {one}.",
@@ -184,7 +208,7 @@ def _sentence(viewset: Any, action: str, extra: Any, described: str) -> str:
         "destroy": f"Delete one {one}.",
     }
     words = [standard[action]] if extra is None else []
-    words += [described] if described else [] if words else [f"{extra.name} ({many})."]
+    words += [described] if described else [] if words else [f"{extra.kwargs['name']} ({many})."]
     return " ".join(words)
 
 
@@ -204,6 +228,18 @@ def _bounded(pagination: Any) -> Any:
             "max_page_size": pagination.max_page_size or MOST_ROWS,
         }
     return type(pagination.__name__, (pagination,), bounds) if bounds else pagination
+
+
+def _needed(model: type[models.Model], written: list[str]) -> list[str]:
+    """Return the fields without which no row can be created, and that callers may not write."""
+    return [
+        field.name
+        for field in model._meta.concrete_fields
+        if field.name not in written
+        and not (field.null or field.primary_key or field.has_default() or field.has_db_default())
+        and not (field.empty_strings_allowed or field.generated or getattr(field, "auto_now", False))
+        and not getattr(field, "auto_now_add", False)
+    ]
 
 
 def _check_fields(model: type[models.Model], shown: list[str], written: list[str], named: list[str]) -> None:

@@ -56,7 +56,7 @@ def record(
 def actor_of(user: User | AnonymousUser | None) -> Actor:
     """Return the actor for `record`: a key, a person, or else the user of the program."""
     if isinstance(user, Model) and user.pk is not None:
-        return Actor(f"user:{user.pk}", str(user))
+        return Actor(f"user:{user.pk}", str(user.get_username()))
     own = getattr(user, "actor", None)  # of what stands in for a person
     if isinstance(own, Actor):
         return own

@@ -13,13 +13,16 @@ from datetime import datetime
 from typing import Any, ClassVar, TypeAlias
 
 from django.apps import apps
+from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import Group, Permission
 from django.db import models, transaction
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 
 from sessions_app.history import events
 from sessions_app.kit.fields import JSONText
+from sessions_app.kit.people_tables import proxies_and
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 
@@ -95,9 +98,9 @@ def connect() -> None:
     user = get_user_model()
     _follow(user, Followed("user", frozenset({"last_login"}), frozenset({"password"})))
     _follow(Group, Followed("group"))
-    for model in (user, Group):
-        pre_save.connect(_before_save, sender=model, dispatch_uid=f"history before {model.__name__}")
-        post_save.connect(_after_save, sender=model, dispatch_uid=f"history after {model.__name__}")
+    for model in (*proxies_and(user), *proxies_and(Group)) if settings.MCPHUB_FOLLOW_PEOPLE else ():
+        pre_save.connect(_before_save, sender=model, dispatch_uid=f"history before {model._meta.label}")
+        post_save.connect(_after_save, sender=model, dispatch_uid=f"history after {model._meta.label}")
 
 
 def followed() -> dict[type[models.Model], str]:
@@ -107,11 +110,23 @@ def followed() -> dict[type[models.Model], str]:
 
 def _follow(model: type[models.Model], how: Followed) -> None:
     _FOLLOWED[model] = how
-    pre_delete.connect(_on_delete, sender=model, dispatch_uid=f"history deleted {model._meta.label}")
+    if not (settings.MCPHUB_FOLLOW_PEOPLE or issubclass(model, RecordedModel)):
+        return
+    for each in proxies_and(model):
+        pre_delete.connect(_on_delete, sender=each, dispatch_uid=f"history deleted {each._meta.label}")
     for field in model._meta.many_to_many:
         through: Any = field.remote_field.through
         _LINKS[through] = field
         m2m_changed.connect(_on_links, sender=through, dispatch_uid=f"history links {through.__name__}")
+
+
+def _model_of(row: models.Model) -> type[models.Model]:
+    """Return the followed model of a row: of a proxy or a child, the model above it."""
+    return next(each for each in type(row).__mro__ if each in _FOLLOWED)
+
+
+def _how(row: models.Model) -> Followed:
+    return _FOLLOWED[_model_of(row)]
 
 
 # Rows ----------------------------------------------------------------------------------------------------
@@ -119,14 +134,14 @@ def _follow(model: type[models.Model], how: Followed) -> None:
 
 def state_of(row: models.Model) -> State:
     """Return all values of a row in the form of events, with the names of its linked rows."""
-    how = _FOLLOWED[type(row)]
+    how = _how(row)
     state = _shown({field: getattr(row, field.attname) for field in how.fields(type(row))}, how)
     return state | {field.name: sorted(_linked(row, field).values()) for field in row._meta.many_to_many}
 
 
 def digest_of(row: models.Model) -> str:
     """Return a digest of this state of a stored row, without its links."""
-    how = _FOLLOWED[type(row)]
+    how = _how(row)
     values = {field: getattr(row, field.attname) for field in how.fields(type(row))}
     return json.digest(json.canonical(_shown(values, how)))
 
@@ -164,13 +179,13 @@ def _saved_fields(row: models.Model, only: Iterable[str] | None) -> list[models.
     chosen = None if only is None else set(only)
     return [
         field
-        for field in _FOLLOWED[type(row)].fields(type(row))
+        for field in _how(row).fields(type(row))
         if field.attname not in deferred and (chosen is None or field.name in chosen or field.attname in chosen)
     ]
 
 
 def _note_saved(row: models.Model, before: Mapping[str, object] | None, only: Iterable[str] | None) -> None:
-    how, fields = _FOLLOWED[type(row)], _saved_fields(row, only)
+    how, fields = _how(row), _saved_fields(row, only)
     now = {field: getattr(row, field.attname) for field in fields}
     if before is None:
         if fields:
@@ -270,13 +285,15 @@ def _linking(other: models.Model, field: models.ManyToManyField[Any, Any]) -> It
 
 def name_of(row: models.Model) -> str:
     """Return a row's name in events: a permission as Django's own code writes it, others in their own words."""
+    if isinstance(row, AbstractBaseUser):  # `__str__` of a host's model may do anything
+        return str(row.get_username())
     return f"{row.content_type.app_label}.{row.codename}" if isinstance(row, Permission) else str(row)
 
 
 def _record(deed: str, row: models.Model, *, before: State | None = None, after: State | None = None) -> None:
     events.record(
-        f"{_FOLLOWED[type(row)].word}.{deed}",
-        model=type(row),
+        f"{_how(row).word}.{deed}",
+        model=_model_of(row),
         subject=row.pk,
         label=name_of(row),
         before=before,

@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group
 from django.db.models import CharField, Q, QuerySet, Value
 
 from sessions_app.kit.lists.filters import TextIs
+from sessions_app.kit.people_tables import PEOPLE, person_key
 from sessions_app.models import ApiKey
 
 MOST = 10
@@ -36,15 +37,15 @@ def principals_of(name: str) -> list[str]:
         return [name]
     keys = ApiKey.objects.filter(name=name).values_list("pk", "owner_id")[:_MOST_ALIKE]
     found = [f"key:{pk}" if owner is None else f"user:{owner}" for pk, owner in keys]
-    person = get_user_model()._default_manager.filter(username=name).values_list("pk", flat=True).first()
+    person = get_user_model()._default_manager.filter(**{PEOPLE.name: name}).values_list("pk", flat=True).first()
     found += [] if person is None else [f"user:{person}"]
     return list(dict.fromkeys(found)) or [name]
 
 
 def callers(begun: str) -> list[tuple[str, str]]:
     """Return names of persons and keys that contain the text, each with its principal."""
-    users = get_user_model()._default_manager.filter(username__icontains=begun).order_by("username")
-    found = [(name, f"user:{pk}") for name, pk in users.values_list("username", "pk")[:MOST]]
+    users = get_user_model()._default_manager.filter(**{f"{PEOPLE.name}__icontains": begun}).order_by(PEOPLE.name)
+    found = [(name, f"user:{pk}") for name, pk in users.values_list(PEOPLE.name, "pk")[:MOST]]
     held = ApiKey.objects.filter(name__icontains=begun).order_by("name")
     found += [
         (name, f"key:{pk}" if owner is None else f"user:{owner}")
@@ -54,14 +55,18 @@ def callers(begun: str) -> list[tuple[str, str]]:
 
 
 def names_of(subjects: Iterable[str]) -> Mapping[str, str]:
-    """Return the names of people, keys and groups that subjects stand for, in one statement."""
-    numbers: dict[str, set[int]] = {"user": set(), "key": set(), "group": set()}
+    """Return the names of people, keys and groups that subjects stand for, in one statement
+    unless the keys of people are UUIDs.
+    """
+    numbers: dict[str, set[Any]] = {"user": set(), "key": set(), "group": set()}
     for subject in subjects:
         kind, _, number = subject.partition(":")
-        if kind in numbers and number.isdecimal() and len(number) < 19:
+        if kind == "user":
+            numbers[kind] |= {person_key(subject)} - {None}
+        elif kind in numbers and number.isdecimal() and len(number) < 19:
             numbers[kind].add(int(number))
     named: dict[str, tuple[QuerySet[Any], str]] = {
-        "user": (get_user_model()._default_manager.all(), "username"),
+        "user": (get_user_model()._default_manager.all(), PEOPLE.name),
         "key": (ApiKey.objects.all(), "name"),
         "group": (Group.objects.all(), "name"),
     }
@@ -75,4 +80,5 @@ def names_of(subjects: Iterable[str]) -> Mapping[str, str]:
     ]
     if not parts:
         return {}
-    return {f"{kind}:{pk}": name for kind, pk, name in parts[0].union(*parts[1:], all=True)}
+    asked = [parts[0].union(*parts[1:], all=True)] if PEOPLE.is_counted else parts  # a union has columns of one type
+    return {f"{kind}:{pk}": name for rows in asked for kind, pk, name in rows}

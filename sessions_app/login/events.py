@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from sessions_app.history import events
 from sessions_app.history.events import Actor
+from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.login.limits import Attempt, Kind, pk_of
 from sessions_app.login.models import LoginLimit
 
@@ -89,7 +90,7 @@ def sum_up() -> None:
 
 def _is_account(name: str) -> bool:
     """Return whether an account has the name. Names with NUL are the hub's own, for counts besides passwords."""
-    return "\x00" not in name and get_user_model().objects.filter(username=name).exists()
+    return "\x00" not in name and get_user_model().objects.filter(**{PEOPLE.name: name}).exists()
 
 
 def _has_room() -> bool:

@@ -162,7 +162,9 @@ def still_granted(request: Request, *, scope: str, permissions: list[str]) -> bo
     if isinstance(request.auth, ApiKey):
         key = ApiKey.objects.select_related("owner").filter(pk=request.auth.pk, revoked_at__isnull=True).first()
         return key is not None and key.is_usable() and scope in key.held_scopes()
-    person = get_user_model()._default_manager.filter(pk=request.user.pk or 0, is_active=True).first()
+    if request.user.pk is None:
+        return False
+    person = get_user_model()._default_manager.filter(pk=request.user.pk, is_active=True).first()
     return person is not None and bool(person.has_perms(permissions))
 
 

@@ -17,6 +17,7 @@ from rest_framework.response import Response
 
 from sessions_app import accountable
 from sessions_app.keys import making
+from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.schema import HeldBackSerializer, extend_schema
 from sessions_app.kit.rest.writing import (
@@ -47,7 +48,9 @@ class _KnownNames(Named):
         found: Any = super().get_queryset()
         if current() is None:
             return found
-        person = self.context["request"].user.pk or 0
+        person = self.context["request"].user.pk
+        if person is None:
+            return found.none()
         return found.filter(pk=person) if found.model is get_user_model() else found.filter(user=person)
 
 
@@ -56,7 +59,7 @@ class KeySerializer(ReasonedSerializer):
 
     principal = serializers.CharField(read_only=True, help_text="As calls name it: key:ID, of a person's key user:ID.")
     owner = _KnownNames(
-        slug_field="username",
+        slug_field=PEOPLE.name,
         queryset=get_user_model()._default_manager.all(),
         required=False,
         allow_null=True,

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.http import HttpResponse
 from django.test import override_settings
 from django_filters.rest_framework import DjangoFilterBackend  # type: ignore[import-untyped]
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers, viewsets
+from rest_framework import generics, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import Throttled
 from rest_framework.pagination import LimitOffsetPagination
@@ -68,6 +69,32 @@ class GroupViewSet(viewsets.ModelViewSet[Group]):
     def report(self, request: Request) -> HttpResponse:
         """Return the report as a text."""
         return HttpResponse("all is well", content_type="text/plain")
+
+
+class Wordless(viewsets.GenericViewSet[Group]):
+    queryset = Group.objects.all()
+    serializer_class = GroupSerializer
+    pagination_class = LimitOffsetPagination
+    filter_backends = ()
+
+    @action(detail=False)
+    def newest_names(self, request: Request) -> Response:
+        return Response([])
+
+
+class GroupsView(generics.ListCreateAPIView[Group]):
+    serializer_class = GroupSerializer
+    permission_classes = (DjangoModelPermissions,)
+    pagination_class = LimitOffsetPagination
+    filter_backends = ()
+
+    def get_queryset(self) -> Any:
+        return Group.objects.filter(name__startswith="g").order_by("name")
+
+
+class CheckedView(GroupsView):
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return Response("what the list has is not for everybody")
 
 
 class Own(viewsets.ReadOnlyModelViewSet[User]):
@@ -241,6 +268,26 @@ def test_a_model_is_written_where_fields_are_named(clerk: User) -> None:
     assert "team_destroy" not in definitions(Client(clerk))
 
 
+def test_rows_that_lack_values_are_not_created_through_a_model(clerk: User) -> None:
+    register_model(Permission, read=["name"], write=["name"])
+    assert {"permission_partial_update", "permission_list"} <= definitions(Client(clerk)).keys()
+    assert "permission_create" not in definitions(Client(clerk))  # its content type is required, and not writable
+    register_model(ContentType, read=["model"], write=["model"], name="kind")
+    assert "kind_create" in definitions(Client(clerk))
+
+
+def test_an_action_without_words_has_its_name(clerk: User) -> None:
+    register_viewset(Wordless, actions=["newest_names"])
+    assert definitions(Client(clerk))["group_newest_names"]["description"] == "Newest names (groups)."
+
+
+def test_a_generic_view_is_tools_named_by_the_model_of_its_serializer(ann: User, clerk: User) -> None:
+    register_viewset(GroupsView, actions=["list", "create"])
+    assert Client(clerk).call("group_create", name="g blue").data["name"] == "g blue"
+    assert [row["name"] for row in Client(clerk).call("group_list").data["results"]] == ["g blue"]
+    assert Client(ann).call("group_create", name="g red").text == "You do not have permission to perform this action."
+
+
 def test_a_viewset_under_two_names_is_two_sets_of_tools(ann: User) -> None:
     register_viewset(Own, name="me")
     register_viewset(Own, name="self")
@@ -253,6 +300,7 @@ def test_a_viewset_under_two_names_is_two_sets_of_tools(ann: User) -> None:
     [
         (lambda: register_viewset(GroupViewSet, actions=["fly"]), "has no action fly. Its actions: create, destroy"),
         (lambda: register_viewset(dict), "needs a class of a viewset"),
+        (lambda: register_viewset(CheckedView), "CheckedView.get has code of its own"),
         (lambda: register_viewset(viewsets.ViewSet), "neither list nor retrieve"),
         (lambda: register_model(Group, read=[]), "name the fields that callers may read"),
         (lambda: register_model(Group, read=["nam"]), "it has no field nam. Its fields: "),

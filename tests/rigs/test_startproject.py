@@ -23,15 +23,61 @@ class Person(AbstractUser):
     class Meta:
         db_table = "staff"
 """
-BLOCKED = (
-    "from django.contrib.auth import get_user_model as of; of().objects.filter(username='ann').update(is_active=False)"
-)
+BY_MAIL = """import uuid
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.auth.models import Group, PermissionsMixin
+from django.db import models
 
 
-def use_own_people(project: HostProject) -> None:
+class Manager(BaseUserManager):
+    def create_user(self, email, password=None, **more):
+        made = self.model(email=email, **more)
+        made.set_password(password)
+        made.save()
+        return made
+
+    def create_superuser(self, email, password=None, **more):
+        return self.create_user(email, password, is_staff=True, is_superuser=True, **more)
+
+
+class Person(AbstractBaseUser, PermissionsMixin):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    email = models.EmailField(unique=True)
+    is_staff = models.BooleanField(default=False)
+    is_active = models.BooleanField(default=True)
+    objects = Manager()
+    USERNAME_FIELD = "email"
+
+    def __str__(self):
+        return None
+
+
+class Colleague(Person):
+    class Meta:
+        proxy = True
+
+
+class Team(Group):
+    class Meta:
+        proxy = True
+"""
+BY_PROXIES = """from people.models import Colleague, Team
+from sessions_app.history.models import AuditEvent
+
+ann = Colleague.objects.get()
+ann.groups.add(Team.objects.create(name="sales"))
+ann.is_active = False
+ann.save()
+print(*AuditEvent.objects.order_by("pk").values_list("kind", "subject_model", "subject_label"))
+"""
+BLOCKED = "from django.contrib.auth import get_user_model as of; of().objects.update(is_active=False)"
+
+
+def use_own_people(project: HostProject, models: str) -> None:
     """Add a user model of the project's own, as if it had been there before the hub."""
     (project.folder / "people" / "migrations").mkdir(parents=True)
-    for file, text in (("__init__.py", ""), ("migrations/__init__.py", ""), ("models.py", PEOPLE)):
+    for file, text in (("__init__.py", ""), ("migrations/__init__.py", ""), ("models.py", models)):
         (project.folder / "people" / file).write_text(text)
     settings = project.folder / "shop" / "settings.py"
     text = settings.read_text().replace('    "notes",', '    "notes",\n    "people",')
@@ -56,27 +102,35 @@ class Calls(TransactionTestCase):
 """
 
 
-@pytest.mark.parametrize("has_own_people", [False, True], ids=["auth.User", "its own user model"])
-def test_a_new_project_passes_its_tests_and_answers_a_client(tmp_path: Path, has_own_people: bool) -> None:
+@pytest.mark.parametrize("people", ["", PEOPLE, BY_MAIL], ids=["auth.User", "its own user model", "without user names"])
+def test_a_new_project_passes_its_tests_and_answers_a_client(tmp_path: Path, people: str) -> None:
     folder = tmp_path / "shop"
     assert main(["startproject", "shop", str(folder)]) == 0
     project = HostProject(folder)
-    if has_own_people:
-        use_own_people(project)
+    if people:
+        use_own_people(project, people)
     assert "no issues" in project.run("python manage.py check")
     assert "No changes detected" in project.run("python manage.py makemigrations --check --dry-run")
     tried = project.attempt("python manage.py test")
     assert tried.returncode == 0, tried.stderr
     assert "Ran 2 tests" in tried.stderr
     project.run("python manage.py migrate -v 0")
-    project.run("python manage.py createsuperuser --noinput --username ann --email ann@shop.example")
-    project.key = project.run("python manage.py mcphub token create laptop --owner ann").splitlines()[-1]
+    ann = "ann@shop.example" if people == BY_MAIL else "ann"
+    named = f"--email {ann}" if people == BY_MAIL else f"--username {ann} --email ann@shop.example"
+    project.run(f"python manage.py createsuperuser --noinput {named}")
+    project.key = project.run(f"python manage.py mcphub token create laptop --owner {ann}").splitlines()[-1]
+    assert ann in project.run("python manage.py mcphub person list")
     with project.served():
         assert project.call("count_words", text="a b")["structuredContent"] == {"result": 2}
         made = project.call("note_create", text="Buy milk.")["structuredContent"]
         assert project.call("note_list")["structuredContent"]["results"] == [made]
         assert "No Note matches" in project.call("note_retrieve", id=made["id"] + 1)["content"][0]["text"]
-        project.run(f'python manage.py shell -v 0 -c "{BLOCKED}"')
+        if people == BY_MAIL:
+            events = project.run(f"python manage.py shell -v 0 -c '{BY_PROXIES}'")
+            assert "('group.created', 'auth.group', 'sales')" in events
+            assert "('user.ended', 'people.person', 'ann@shop.example')" in events
+        else:
+            project.run(f'python manage.py shell -v 0 -c "{BLOCKED}"')
         asyncio.run(until(lambda: "error" in project.ask("tools/list")))
         assert project.ask("tools/list")["error"]["data"]["errorCode"] == "unauthorized"
 

@@ -9,6 +9,7 @@ from typing import Final
 from channels.db import database_sync_to_async
 from django.contrib.auth import get_user_model
 
+from sessions_app.kit.people_tables import person_key
 from sessions_app.protocol import authorization
 from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, IssuerMetadata
 from sessions_app.protocol.authorization_flow import ID_JAG, AnswerRefused, TokenAnswer
@@ -112,7 +113,7 @@ def _known_at_company(place: McpConnection, principal: str) -> tuple[IssuerMetad
 
 def _called(principal: str) -> str:
     """Return the name of a person of the hub. Raises AuthorizationInvalid where there is none any more."""
-    found = get_user_model().objects.filter(pk=int(principal.removeprefix("user:")), is_active=True).first()
+    found = get_user_model().objects.filter(pk=person_key(principal), is_active=True).first()
     if found is None:
         raise AuthorizationInvalid("The person of this call is disabled.")
     return found.get_username()

@@ -28,6 +28,7 @@ from mcphub.features.approvals.asking import Asked
 from mcphub.features.approvals.deciding import Decider, Decision, DecisionRefused, decide
 from mcphub.features.approvals.models import McpApproval
 from sessions_app.caller import Caller, caller_of_key
+from sessions_app.kit.people_tables import person_key
 from sessions_app.models import ApiKey
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ApprovalDenied, AskFailed, AuditUnavailable, Cancelled, HubError
@@ -422,7 +423,7 @@ def _caller_now(caller: Caller) -> Caller:
         key = ApiKey.objects.filter(pk=caller.key_id).first()
         return caller_of_key(key) if key is not None else replace(caller, scopes=frozenset(), sources={})
     if caller.principal.startswith("user:") and not caller.claims:
-        groups = Group.objects.filter(user=int(caller.principal.removeprefix("user:"))).values_list("pk", flat=True)
+        groups = Group.objects.filter(user=person_key(caller.principal)).values_list("pk", flat=True)
         return replace(caller, groups=frozenset(groups), sources={})
     return caller
 

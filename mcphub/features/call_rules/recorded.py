@@ -15,6 +15,7 @@ from mcphub.features.call_rules.models import McpPolicyRule
 from mcphub.features.call_rules.rule import Facts, Rule, RuleFinding
 from mcphub.features.call_rules.trying import DescribedCall, finding_of
 from sessions_app.kit.lists.walking import newest_id
+from sessions_app.kit.people_tables import person_key
 from sessions_app.models import ApiKey
 from sessions_app.protocol.json import Json
 from tools_catalog.models import McpToolDefinition, McpToolset
@@ -195,13 +196,14 @@ def principals_now(callers: Mapping[str, str]) -> dict[str, dict[str, Json]]:
     """
     from django.contrib.auth import get_user_model
 
-    numbers: dict[str, set[int]] = {"user": set(), "key": set()}
+    numbers: set[int] = set()
     for principal in callers:
         kind, _, number = principal.partition(":")
-        if kind in numbers and number.isdecimal() and len(number) < 19:
-            numbers[kind].add(int(number))
-    users = get_user_model()._default_manager.prefetch_related("groups").in_bulk(numbers["user"])
-    keys = ApiKey.objects.prefetch_related("groups").in_bulk(numbers["key"])
+        if kind == "key" and number.isdecimal() and len(number) < 19:
+            numbers.add(int(number))
+    people = {person_key(principal) for principal in callers} - {None}
+    users = get_user_model()._default_manager.prefetch_related("groups").in_bulk(people)
+    keys = ApiKey.objects.prefetch_related("groups").in_bulk(numbers)
     there: dict[str, Any] = {f"user:{number}": user for number, user in users.items()}
     there |= {f"key:{number}": key for number, key in keys.items()}
     made: dict[str, dict[str, Json]] = {}

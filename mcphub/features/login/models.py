@@ -24,6 +24,7 @@ from sessions_app.history import events
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.history.recording import RecordedModel
 from sessions_app.kit.fields import JSONText
+from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog import secrets
 from tools_catalog.egress.rules import EgressPolicy
@@ -348,7 +349,7 @@ class SecondFactor(RecordedModel):
         verbose_name_plural = _("second factors")
         default_permissions = ("view", "delete")
         permissions = [("needs_secondfactor", _("Must log in with a second factor"))]
-        ordering = ["user__username", "kind", "pk"]
+        ordering = [f"user__{PEOPLE.name}", "kind", "pk"]
         constraints = [
             models.UniqueConstraint(
                 fields=["user", "kind"], condition=~Q(kind="passkey"), name="login_second_factor_once"

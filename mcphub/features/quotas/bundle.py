@@ -6,6 +6,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 
 from mcphub.features.quotas.models import McpQuota
+from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.models import ApiKey
 from tools_catalog.bundles import bundle, entries
 from tools_catalog.bundles.entries import Kind, Report, check_members, load_each
@@ -55,7 +56,7 @@ def _complete(entry: Json) -> dict[str, Json]:
         raise ValueError("name: it is missing.")
     people = get_user_model()._default_manager
     for member, rows, column in (
-        ("person", people, "username"),
+        ("person", people, PEOPLE.name),
         ("key", ApiKey.objects, "prefix"),
         ("group", Group.objects, "name"),
     ):

@@ -238,7 +238,7 @@ class McpQuota(ScopedModel, LoadableModel):
 
     @person_name.setter
     def person_name(self, name: str) -> None:
-        self.person = get_user_model().objects.get(username=name) if name else None
+        self.person = get_user_model().objects.get_by_natural_key(name) if name else None
 
     @property
     def key_prefix(self) -> str:

@@ -15,6 +15,7 @@ from mcphub.features.quotas import usage
 from mcphub.features.quotas.filters import QUOTA_FILTERS
 from mcphub.features.quotas.models import MOST_LIMIT, McpQuota
 from sessions_app.history import guarding
+from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.filters import refuse_strange
 from sessions_app.kit.rest.schema import extend_schema
@@ -30,7 +31,7 @@ class QuotaSerializer(ReasonedSerializer):
     """A quota: its subject, its tools, and its limit per window."""
 
     person = Named(
-        slug_field="username",
+        slug_field=PEOPLE.name,
         queryset=get_user_model()._default_manager.all(),
         help_text="Only the calls of this person, or account of a service, count.",
         **_ABOUT,

@@ -7,7 +7,7 @@ from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.kit.triggers import Tell, TriggerRule
 
 _TOKENS = "oauth2_provider_accesstoken"
-_PRINCIPAL = f"'user:' || OLD.{PEOPLE.key}"
+_PRINCIPAL = PEOPLE.principal("OLD")
 _ENDED = "OLD.is_active AND NOT NEW.is_active"
 
 RULES: tuple[TriggerRule, ...] = (
@@ -18,9 +18,9 @@ RULES: tuple[TriggerRule, ...] = (
     Tell(
         PEOPLE.table,
         "mcphub_person_changed",
-        "UPDATE OF is_active, username",
+        f"UPDATE OF is_active, {PEOPLE.name_column}",
         bus.TOKENS_CHANGED,
-        when="OLD.is_active <> NEW.is_active OR OLD.username <> NEW.username",
+        when=f"OLD.is_active <> NEW.is_active OR OLD.{PEOPLE.name_column} <> NEW.{PEOPLE.name_column}",
     ),
     Tell(PEOPLE.table, "mcphub_person_ended", "UPDATE OF is_active", bus.CALLER_ENDED, _PRINCIPAL, _ENDED),
     Tell(PEOPLE.table, "mcphub_person_gone", "DELETE", bus.CALLER_ENDED, _PRINCIPAL),
