@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from tools_catalog.catalog.selection import Tool
     from tools_catalog.catalog.toolsets import Toolset
 
-_SMOOTHING = 60
+_SMOOTHING = 5
+"""At the usual 60, what both orders find anywhere precedes the best of words alone: of questions for several tools,
+which have one vector, a fifth fewer were found (Seal-Tools, MiniLM).
+"""
 
 
 @dataclass(frozen=True, slots=True)

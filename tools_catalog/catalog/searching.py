@@ -24,6 +24,7 @@ from tools_catalog.catalog.words import (
     SUBJECT,
     concepts,
     deeds,
+    is_filler,
     is_small,
     is_thing,
     plain,
@@ -34,7 +35,7 @@ from tools_catalog.catalog.words import (
     words,
 )
 
-_K1 = 1.2
+_K1 = 1.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class _Field:
 _FIELDS = {
     "name": _Field(3.0, 0.4),
     "title": _Field(3.0, 0.4),
-    "description": _Field(1.5, 0.6),
+    "description": _Field(1.5, 0.3),
     "arguments": _Field(0.3, 0.8),
     "forms": _Field(3.0, 0.4),
 }
@@ -64,6 +65,7 @@ _FEW, _COMMON = 200, 0.3
 action.
 """
 _FIRST_VERB, _LATER_VERB = 0.8, 0.6
+_FILLER_SHARE = 0.4
 _FORM = "'"
 _FORM_SHARE = 0.08
 """Words in the form of the query count more, as plurals do for a list."""
@@ -156,6 +158,7 @@ class Index:
         for word in dict.fromkeys(stem(each) for each in said):
             is_verb = bool(deeds(word))
             share = 1.0 if not is_verb else _FIRST_VERB if verbs == 0 else _LATER_VERB
+            share *= _FILLER_SHARE if is_filler(word) else 1.0
             verbs += is_verb
             of_word = concepts(word)
             key = word, frozenset(known.intersection(of_word))

@@ -247,6 +247,14 @@ what who whom whose how when where why if
 эта кто где когда какие какой какая все всех есть ли бы же
 """
 _STOP = frozenset(_SMALL.split())
+_FILLERS = """
+know tell find found look search show see give get got provide recommend suggest explain understand learn make sure try
+use able possible available interest information info detail specific certain particular various different related based
+way best good great new latest recent current currently today now many much thing stuff
+знать сказать найти искать показать дать получить рассказать использовать возможно информация подробно разный лучший
+хороший новый сейчас сегодня много
+"""
+"""Words of asking, which few tools have and many questions: rare as they are, they say little of the tool."""
 
 
 _PHRASES = (
@@ -326,6 +334,16 @@ def concepts(word: str) -> tuple[str, ...]:
 def is_small(word: str) -> bool:
     """Return whether a folded word only holds others together."""
     return word in _STOP
+
+
+@cache
+def _fillers() -> frozenset[str]:
+    return frozenset(map(stem, _FILLERS.split()))
+
+
+def is_filler(word: str) -> bool:
+    """Return whether a stem is a word of asking."""
+    return word in _fillers()
 
 
 def is_thing(word: str) -> bool:

@@ -120,6 +120,33 @@ def test_the_clients_own_function_goes_out_and_comes_back(client: openai.OpenAI)
     assert second.output_text == "Done."
 
 
+@pytest.mark.parametrize("is_additional", [False, True])
+def test_functions_of_a_namespace_go_out_and_come_back_under_their_own_names(
+    client: openai.OpenAI, providers: dict[str, ScriptedProvider], is_additional: bool
+) -> None:
+    own: Any = {"type": "function", "name": "find", "parameters": {"type": "object"}, "defer_loading": True}
+    namespace = {"type": "namespace", "name": "crm", "description": "Customers", "tools": [own]}
+    tools = [namespace, {"type": "tool_search"}]
+    item = {"type": "additional_tools", "role": "developer", "tools": [namespace]}
+    brought: Any = {"tools": [own]} if is_additional else {"tools": [own, *tools]}
+    begin = [item] if is_additional else []
+    name = uuid.uuid4().hex
+    text = script(calls(("crm__find", {"name": name}, "call_in"), ("find", {}, "call_out")), say("Found."))
+    question = {"role": "user", "content": text}
+    first: Any = client.responses.create(model=MODEL, input=[*begin, question], store=False, **brought)
+    inside, outside = first.output
+    assert (inside.type, inside.namespace, inside.name) == ("function_call", "crm", "find")
+    assert (outside.type, outside.namespace, outside.name) == ("function_call", None, "find")
+    calls_again = [each.model_dump(exclude_none=True) for each in first.output]
+    results = [{"type": "function_call_output", "call_id": each.call_id, "output": "1"} for each in first.output]
+    again: Any = [*begin, question, *calls_again, *results]
+    assert client.responses.create(model=MODEL, input=again, store=False, **brought).output_text == "Found."
+    sent = providers["openai"].about(name)[-1]["body"]
+    assert [each["function"]["name"] for each in sent["tools"]] == ["find", "crm__find"]
+    made = [call["function"]["name"] for message in sent["messages"] for call in message.get("tool_calls") or ()]
+    assert made == ["crm__find", "find"]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_waits_for_a_yes_and_is_made_once(
     client: openai.OpenAI, hub: Hub, providers: dict[str, ScriptedProvider], stream: bool
@@ -262,6 +289,14 @@ def test_a_server_is_looked_up_and_never_dialled(client: openai.OpenAI, tool: di
         ({"background": True}, "background"),
         ({"conversation": "c"}, "conversation"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "tool_search", "execution": "client"}]}, "tools[0].type"),
+        ({"tools": [{"type": "namespace", "tools": []}]}, "tools[0].name"),
+        ({"tools": [{"type": "namespace", "name": "crm"}]}, "tools[0].tools"),
+        ({"tools": [{"type": "namespace", "name": "crm", "tools": [{"type": "custom"}]}]}, "tools[0].tools[0].type"),
+        (
+            {"input": [{"type": "additional_tools", "tools": [{"type": "shell"}]}, {"role": "user", "content": "x"}]},
+            "input[0].tools[0].type",
+        ),
         ({"max_tool_calls": 0}, "max_tool_calls"),
         ({"tool_choice": "maybe"}, "tool_choice"),
         ({"metadata": {"a": "x" * 513}}, "metadata"),

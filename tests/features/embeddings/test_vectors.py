@@ -50,3 +50,8 @@ def test_fused_orders_lose_nothing_and_agree_where_all_do(by_words: list[str], o
     assert sorted(found) == sorted({*by_words, *(name for order in orders for name in order)})
     assert fused(by_words, []) == by_words
     assert fused(by_words, [by_words]) == by_words
+
+
+def test_what_words_find_best_stays_where_vectors_do_not_know_it() -> None:
+    by_words = [f"tool{rank}" for rank in range(25)]
+    assert {"tool0", "tool1", "tool2"} <= set(fused(by_words, [by_words[:4:-1]])[:10])

@@ -1,8 +1,9 @@
-"""Kept results through the chat, over stdio and by the TypeScript SDK: the rest is read, and another's is not there."""
+"""Kept results through the chat, over stdio and by clients of others: the rest is read, and another's is not there."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -33,7 +34,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     bundle = Path(__file__).parent / "bundle.json"
     environment = {**ENVIRONMENT, "MCPHUB_APPS": "tests.features.fitting_results"}
     with Hub(tmp_path_factory.mktemp("doors"), bundle=bundle, environment=environment) as running:
-        running.operate(sizes.fit, "list_pulls", fields="values[].{id: id, title: title}", most_characters=4000)
+        fields = "values[].{id: id, title: title}"
+        running.operate(sizes.fit, "list_pulls", fields=fields, fields_argument="pick", most_characters=4000)
         running.settle()
         yield running
 
@@ -69,10 +71,15 @@ def test_a_model_reads_the_rest_by_the_tool_and_nothing_of_another_caller(hub: H
             (preview,) = outputs(("list_pulls", {"count": 500}))
             assert "this is not the whole result" in preview
             uri = _links(preview)[0]
-            mine, foreign = outputs(
-                ("read_result", {"uri": uri, "path": "/values/7/author"}), ("read_result", {"uri": other})
+            mine, few, chosen, foreign = outputs(
+                ("read_result", {"uri": uri, "path": "/values/7/author"}),
+                ("read_result", {"uri": uri, "path": "/values", "start": 498}),
+                ("list_pulls", {"count": 2, "pick": "values[].id"}),
+                ("read_result", {"uri": other}),
             )
             assert json.loads(mine)["name"] == "person7"
+            assert [each["id"] for each in json.loads(few)] == [498, 499]
+            assert chosen.startswith("[0,1]\n[MCP Hub: ")
             assert "There is no such result" in foreign
 
 
@@ -87,25 +94,61 @@ def test_a_client_that_starts_the_hub_reads_the_rest(hub: Hub, other: str) -> No
         assert foreign["error"]["data"]["errorCode"] == "resource_not_found"
 
 
+def _key(hub: Hub, name: str) -> str:
+    """Return a new key that works."""
+    key: str = hub.operate(operations.issue_key, name, ["tools:list", "tools:call"])
+    with Speaker(hub.url, key) as speaker:
+        until(lambda: speaker.modern("server/discover").status_code == 200)
+    return key
+
+
+def _ran(command: list[str], environment: dict[str, str], status: int = 0) -> Any:
+    """Return the JSON that a client writes."""
+    made = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert made.returncode == status, made.stdout + made.stderr
+    return json.loads(made.stdout)
+
+
 @pytest.mark.rig
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_typescript_sdk_takes_a_preview_and_reads_the_rest(hub: Hub, other: str, mode: str) -> None:
-    key = hub.operate(operations.issue_key, f"typescript {mode}", ["tools:list", "tools:call"])
-    with Speaker(hub.url, key) as speaker:
-        until(lambda: speaker.modern("server/discover").status_code == 200)
+    key = _key(hub, f"typescript {mode}")
     folder = install.needed("node")
     command = [str(folder / "node_modules/.bin/node"), str(install.scripts(folder) / "handles.mjs")]
-    environment = {**install.node_environment(folder), "MCPHUB_KEY": key}
-    made = subprocess.run(
-        [*command, f"{hub.url}/mcp", mode, other],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert made.returncode == 0, made.stderr
-    seen = json.loads(made.stdout)
+    seen = _ran([*command, f"{hub.url}/mcp", mode, other], {**install.node_environment(folder), "MCPHUB_KEY": key})
     assert seen["shown"] < 500
     assert seen["last"] == 499
+    assert "no such resource" in seen["refused"].lower()
+
+
+@pytest.mark.rig
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_inspector_reads_a_range_and_fields_of_its_own(hub: Hub, other: str, era: str) -> None:
+    key = _key(hub, f"inspector {era}")
+    folder = install.needed("node")
+    program = [str(folder / "node_modules/.bin/mcp-inspector"), "--cli", f"{hub.url}/mcp", "--transport", "http"]
+    way = [*program, "--protocol-era", era, "--header", f"Authorization: Bearer {key}", "--method"]
+    environment = install.node_environment(folder)
+
+    def call(*arguments: str) -> Any:
+        told = [word for each in arguments for word in ("--tool-arg", each)]
+        return _ran([*way, "tools/call", "--tool-name", "list_pulls", *told], environment)
+
+    uri = call("count=500")["content"][2]["uri"]
+    part = _ran([*way, "resources/read", "--uri", f"{uri}?path=%2Fvalues&start=499"], environment)
+    assert json.loads(part["contents"][0]["text"])[0]["id"] == 499
+    assert json.loads(call("count=2", "pick=values[].id")["content"][0]["text"]) == [0, 1]
+    with pytest.raises(AssertionError, match=r"(?i)no such resource"):
+        _ran([*way, "resources/read", "--uri", other], environment)
+
+
+@pytest.mark.rig
+def test_langchain_reads_a_range_and_fields_of_its_own(hub: Hub, other: str) -> None:
+    script = Path(install.__file__).parent / "handles_langchain.py"
+    command = [str(install.needed("langchain")), str(script), f"{hub.url}/mcp", _key(hub, "langchain"), other]
+    seen = _ran(command, dict(os.environ))
+    assert seen["last"] == 499
+    assert "[0,1]" in seen["chosen"].replace(" ", "")
     assert "no such resource" in seen["refused"].lower()

@@ -161,7 +161,10 @@ def _tools(value: Json) -> tuple[list[dict[str, Json]], list[RequestedServer] | 
             functions[name] = entry
         elif kind == "mcp":
             # Chat completions have no word for approvals, so they are not the default, as with Responses.
-            servers = [*(servers or []), tool_selection.read_mcp_tool({"require_approval": "never", **entry}, index)[0]]
+            servers = [
+                *(servers or []),
+                tool_selection.read_mcp_tool({"require_approval": "never", **entry}, f"tools[{index}]")[0],
+            ]
         else:
             raise _unsupported(f"{at}.type", "Tools are of type function, or mcp.")
     return list(functions.values()), servers

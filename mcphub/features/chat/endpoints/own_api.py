@@ -91,6 +91,7 @@ class ToolsEndpoint(OwnApiEndpoint):
         wanted = query_requests.read_transport(self.parameters("transport").get("transport"))
         catalog = self.hub.configuration.catalog
         transport_of = query_requests.transports_of(catalog)
+        is_bounded = self.caller.key_id in self.hub.calls.stages.bounded_keys(self.hub.configuration)
         found = []
         for tool in tool_selection.usable(catalog, self.caller):
             transport = transport_of(tool)
@@ -102,7 +103,7 @@ class ToolsEndpoint(OwnApiEndpoint):
                         "title": definition.get("title"),
                         "description": definition["description"],
                         "input_schema": definition["inputSchema"],
-                        "output_schema": definition.get("outputSchema"),
+                        "output_schema": None if is_bounded else definition.get("outputSchema"),
                         "transport": transport,
                         "connection": tool.connection,
                     }

@@ -31,9 +31,18 @@ def new_id(prefix: str) -> str:
 class ResponseBuilder:
     """Builds one response. Each method returns the events to stream, numbered; `response` is the current state."""
 
-    def __init__(self, response_id: str, model: str, labels: Mapping[str, str], echo: dict[str, Json]) -> None:
+    def __init__(
+        self,
+        response_id: str,
+        model: str,
+        labels: Mapping[str, str],
+        echo: dict[str, Json],
+        namespaces: Mapping[str, tuple[str, str]],
+    ) -> None:
         self._labels = labels
         """Tool's name -> the client's label of the server that it belongs to."""
+        self._namespaces = namespaces
+        """Function's name -> the client's namespace, and the name in it."""
         self._number = 0
         self._open: dict[str, tuple[int, dict[str, Json]]] = {}
         """Calls under way, by the model's id of the call."""
@@ -144,18 +153,21 @@ class ResponseBuilder:
         events = self._end_message()
         for call in event.calls:
             function = call["function"]
+            namespace, name = self._namespaces.get(function["name"], ("", function["name"]))
             item: dict[str, Json] = {
                 "id": new_id("fc"),
                 "type": "function_call",
                 "status": "in_progress",
                 "call_id": call["id"],
-                "name": function["name"],
+                "name": name,
                 "arguments": "",
             }
+            if namespace:
+                item["namespace"] = namespace
             at = self._add(item)
             events.append(self._added(at))
             item |= {"arguments": function["arguments"], "status": "completed"}
-            about = {"name": function["name"], "arguments": function["arguments"]}
+            about = {"name": name, "arguments": function["arguments"]}
             events.append(self._item_event("response.function_call_arguments.delta", at, delta=function["arguments"]))
             events.append(self._item_event("response.function_call_arguments.done", at, **about))
             events.append(self._done(at))

@@ -65,6 +65,8 @@ class ResponseRequest:
     servers: list[RequestedServer] = field(default_factory=list)
     functions: list[dict[str, Json]] = field(default_factory=list)
     """The client's own, in the shape of chat completions."""
+    namespaces: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Functions of namespaces by the name that the model knows: the namespace, and the name in it."""
     parameters: dict[str, Json] = field(default_factory=dict)
     max_calls: int | None = None
     stream: bool = False
@@ -79,7 +81,7 @@ def read(body: dict[str, Json], *, most_characters: int) -> ResponseRequest:
     for member, advice in _REFUSED.items():
         if body.get(member):
             raise invalid(member, advice, openai_code="unsupported_parameter")
-    messages, decisions = _input(body.get("input"))
+    messages, decisions, more_tools = _input(body.get("input"))
     request = ResponseRequest(
         model=_text(body, "model"),
         messages=messages,
@@ -92,7 +94,9 @@ def read(body: dict[str, Json], *, most_characters: int) -> ResponseRequest:
     if not messages and not decisions:
         raise invalid("input", "input must be a text, or a list with at least one item.")
     bound_question(messages, most_characters, "input")
-    _tools(request, body.get("tools"))
+    _tools(request, body.get("tools"), "tools")
+    for where, tools in more_tools:
+        _tools(request, tools, where)
     request.max_calls = body.get("max_tool_calls")
     if request.max_calls is not None and (type(request.max_calls) is not int or request.max_calls < 1):
         raise invalid("max_tool_calls", "max_tool_calls must be a number from 1.")
@@ -141,24 +145,28 @@ def _echoed_tool(tool: dict[str, Json]) -> dict[str, Json]:
 # Input -------------------------------------------------------------------------------------------
 
 
-def _input(value: Json) -> tuple[list[dict[str, Json]], list[ApprovalDecision]]:
+def _input(value: Json) -> tuple[list[dict[str, Json]], list[ApprovalDecision], list[tuple[str, Json]]]:
+    """Return messages, decisions, and the lists of tools that items bring, each with its place."""
     if isinstance(value, str):
-        return ([{"role": "user", "content": value}] if value else []), []
+        return ([{"role": "user", "content": value}] if value else []), [], []
     if value is None:
-        return [], []
+        return [], [], []
     if not isinstance(value, list):
         raise invalid("input", "input must be a text or a list of items.")
     messages: list[dict[str, Json]] = []
     decisions: list[ApprovalDecision] = []
+    tools: list[tuple[str, Json]] = []
     for at, item in enumerate(value):
         where = f"input[{at}]"
         if not isinstance(item, dict):
             raise invalid(where, f"{where} must be an object.")
         if item.get("type") == "mcp_approval_response":
             decisions.append(_decision(item, where))
+        elif item.get("type") == "additional_tools":
+            tools.append((f"{where}.tools", item.get("tools")))
         else:
             _add_item(messages, item, where)
-    return messages, decisions
+    return messages, decisions, tools
 
 
 def _add_item(messages: list[dict[str, Json]], item: dict[str, Json], where: str) -> None:
@@ -187,7 +195,9 @@ def _add_item(messages: list[dict[str, Json]], item: dict[str, Json], where: str
 
 def _call(messages: list[dict[str, Json]], call_id: str, item: dict[str, Json], where: str) -> None:
     """Add a call, by the name that the model knows; calls that stand together were made in one round."""
-    name = function_name(_required_text(item, "name", where))
+    name = _required_text(item, "name", where)
+    namespace = item.get("namespace")
+    name = function_name(namespaced(namespace, name) if isinstance(namespace, str) and namespace else name)
     function = {"name": name, "arguments": _required_text(item, "arguments", where)}
     call = {"id": call_id, "type": "function", "function": function}
     last = messages[-1] if messages else {}
@@ -252,25 +262,59 @@ def _required_text(item: dict[str, Json], member: str, where: str) -> str:
 # The rest ----------------------------------------------------------------------------------------
 
 
-def _tools(request: ResponseRequest, tools: Json) -> None:
+def namespaced(namespace: str, name: str) -> str:
+    """Return the name of a namespace's function for providers, whose functions have no namespaces."""
+    return f"{namespace}__{name}"
+
+
+def _tools(request: ResponseRequest, tools: Json, where: str) -> None:
+    """Add tools, those of items after those of the request. Of functions with one name the last applies."""
     if tools is None:
         return
     if not isinstance(tools, list):
-        raise invalid("tools", "tools must be a list.")
+        raise invalid(where, f"{where} must be a list.")
     for at, tool in enumerate(tools):
-        kind = tool.get("type") if isinstance(tool, dict) else None
-        if kind == "mcp":
-            server, unused = tool_selection.read_mcp_tool(tool, at)
-            request.servers.append(server)
-            request.ignored += unused
-        elif kind == "function":
-            request.functions.append(_function(tool, f"tools[{at}]"))
-        else:
+        _tool(request, tool, f"{where}[{at}]")
+
+
+def _tool(request: ResponseRequest, tool: Json, where: str) -> None:
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    if kind == "mcp":
+        server, unused = tool_selection.read_mcp_tool(tool, where)
+        request.servers.append(server)
+        request.ignored += unused
+    elif kind == "function":
+        request.functions.append(_function(tool, where))
+    elif kind == "namespace":
+        _namespace(request, tool, where)
+    elif kind == "tool_search" and tool.get("execution") in (None, "server"):
+        request.ignored.append(where)  # functions that it would find are listed
+    else:
+        raise invalid(
+            f"{where}.type",
+            f"{where} must be of the type mcp, function or namespace; the hub has no others.",
+            openai_code="unsupported_parameter",
+        )
+
+
+def _namespace(request: ResponseRequest, tool: dict[str, Json], where: str) -> None:
+    name, members = tool.get("name"), tool.get("tools")
+    if not isinstance(name, str) or not name:
+        raise invalid(f"{where}.name", f"{where}.name must be a text.")
+    if not isinstance(members, list):
+        raise invalid(f"{where}.tools", f"{where}.tools must be a list of functions.")
+    for at, each in enumerate(members):
+        place = f"{where}.tools[{at}]"
+        if not isinstance(each, dict) or each.get("type") != "function":
             raise invalid(
-                f"tools[{at}].type",
-                f"tools[{at}] must be of the type mcp or function; the hub has no others.",
-                openai_code="unsupported_parameter",
+                f"{place}.type", f"{place} must be of the type function.", openai_code="unsupported_parameter"
             )
+        own = _function(each, place)["function"]["name"]
+        known = namespaced(name, own)
+        request.functions.append(_function({**each, "name": known}, place))
+        request.namespaces[known] = (name, own)
+    if tool.get("description"):
+        request.ignored.append(f"{where}.description")
 
 
 def _function(tool: dict[str, Json], where: str) -> dict[str, Json]:

@@ -74,7 +74,7 @@ class ResponsesEndpoint(ChatEndpoint):
         )
         listed = previous.labels if previous else []
         new = [server.label for server in request.servers if server.label not in listed]
-        builder = ResponseBuilder(new_id("resp"), choice.asked_for, chosen.labels(), request.echo)
+        builder = ResponseBuilder(new_id("resp"), choice.asked_for, chosen.labels(), request.echo, request.namespaces)
         builder.approved = {each.call_id: each.approval_id for each in decided if each.approve}
         writer = _ResponseWriter(self, request, turn, builder, labels=[*listed, *new], skip=len(instructions))
         writer.begin([(label, [t.definition for t, s in chosen.offered.values() if s.label == label]) for label in new])

@@ -74,9 +74,8 @@ class RequestedServer:
         return default if self.by_default is None else self.by_default
 
 
-def read_mcp_tool(tool: Mapping[str, Json], at: int) -> tuple[RequestedServer, list[str]]:
-    """Read one `mcp` tool, the request's tool number `at`; give it and the members that are not used."""
-    where = f"tools[{at}]"
+def read_mcp_tool(tool: Mapping[str, Json], where: str) -> tuple[RequestedServer, list[str]]:
+    """Return one `mcp` tool of a request and its members that are not used. `where`: its place in the request."""
     label = tool.get("server_label")
     if not isinstance(label, str) or not label:
         raise invalid(f"{where}.server_label", "An mcp tool needs server_label, a text.")
