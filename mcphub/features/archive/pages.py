@@ -16,6 +16,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 
@@ -67,7 +68,10 @@ class ShownArchivedCall:
     caller: str
     duration: str
     code: str
+    month: str
+    position: int
     place: str
+    """With the file between them."""
     link: str
 
 
@@ -188,7 +192,7 @@ def _month(manifest: Manifest) -> dict[str, object]:
     return {
         "name": manifest.month,
         "link": f"?{urlencode({'q': days}, safe=':')}",
-        "rows": manifest.rows,
+        "rows": number_format(manifest.rows, force_grouping=True),
         "blocks": f"{manifest.first_block} – {manifest.last_block}",
         "files": len(manifest.parts),
         "size": size(sum(each["bytes"] for each in figures)),
@@ -241,6 +245,8 @@ def _row(archived: ArchivedCall) -> ShownArchivedCall:
         caller=clipped(call.caller_label or call.principal, 80),
         duration="-" if call.duration_ms is None else duration(call.duration_ms),
         code=clipped(call.error_code or "-", 64),
+        month=archived.month,
+        position=archived.position,
         place=f"{archived.month}/{archived.file}:{archived.position}",
         link=reverse("archived-call", args=[archived.position]),
     )

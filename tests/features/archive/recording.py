@@ -53,9 +53,7 @@ def archive_months() -> None:
     log, keys = service.log_of(database), service.keys()
     for at, calls in _CALLS:
         sealed(database, log, keys, at, *calls)
-    archiver = Archiver(
-        log, keys, keys.signer(), settings.MCPHUB_ARCHIVE_DIR, now=lambda: moment(11, 15), most_rows=3
-    )
+    archiver = Archiver(log, keys, keys.signer(), settings.MCPHUB_ARCHIVE_DIR, now=lambda: moment(11, 15), most_rows=3)
     assert [each.month for each in archiver.run()] == ["2026-09", "2026-10"]
     database.close()
 
