@@ -33,7 +33,8 @@ class ArchiveConfig(FeatureConfig):
         RestExamples("mcphub.features.archive.examples"),
         VerifiedCopy(
             "archive",
-            "a folder of closed months, verified as one chain with the database",
+            "a folder of closed months (MCPHUB_ARCHIVE_DIR), verified as one chain with the database",
+            "MCPHUB_ARCHIVE_DIR",
             "mcphub.features.archive.verifying:verify",
         ),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
@@ -186,16 +185,13 @@ def _months() -> tuple[list[Manifest], str]:
 
 
 def _month(manifest: Manifest) -> dict[str, object]:
-    year, month = map(int, manifest.month.split("-"))
-    days = f"time:{manifest.month}-01..{manifest.month}-{calendar.monthrange(year, month)[1]}"
-    figures = manifest.files.values()
     return {
         "name": manifest.month,
-        "link": f"?{urlencode({'q': days}, safe=':')}",
+        "link": f"?{urlencode({'q': f'time:{manifest.month}'}, safe=':')}",
         "rows": number_format(manifest.rows, force_grouping=True),
         "blocks": f"{manifest.first_block} – {manifest.last_block}",
         "files": len(manifest.parts),
-        "size": size(sum(each["bytes"] for each in figures)),
+        "size": size(sum(each["bytes"] for each in manifest.files.values())),
         "made_at": datetime.fromisoformat(manifest.values["made_at"]),
     }
 
