@@ -60,7 +60,7 @@ def _timed(what: str) -> Iterator[list[int]]:
     yield rows
     seconds, processor = time.monotonic() - began, time.process_time() - processor
     print(
-        f"{what}: {sum(rows)} rows in {seconds:.1f} s, {sum(rows) / seconds:.0f} rows/s; {processor:.1f} s of processor",
+        f"{what}: {sum(rows)} rows in {seconds:.1f} s, {sum(rows) / seconds:.0f} rows/s; processor {processor:.1f} s",
         flush=True,
     )
 
