@@ -100,7 +100,7 @@ def archive_view(request: HttpRequest) -> HttpResponse:
     context = {
         **admin.site.each_context(request),
         "title": _t("Archive"),
-        "cl": {"query": text, "filter_params": {}},
+        "line": {"query": text, "filter_params": {}},
         "finding": {
             "problems": [visible(each.words, one_line=True) for each in asked.problems],
             "complete": reverse("archive-complete"),
