@@ -364,6 +364,8 @@ class VerifiedCopy:
 
     name: str
     help: str
+    setting: str
+    """The setting with the folder that is meant where none is named."""
     verify: str
     """A function of the folder, the log, the trusted keys and the checkpoints; it returns a `Summary`, or raises Bad.
 

@@ -49,7 +49,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="checkpoints to compare with (default: those that this hub published)",
     )
     for copy in feature_list.declared(VerifiedCopy):
-        verify.add_argument(f"--{copy.name}", type=Path, metavar="FOLDER", help=copy.help)
+        verify.add_argument(f"--{copy.name}", nargs="?", const="", metavar="FOLDER", help=copy.help)
     verify.add_argument("--json", action="store_true", help="the verdict about the database as JSON")
     lift = verbs.add_parser("lift-alarm", help="say that a person has looked into an alarm; the history records it")
     lift.add_argument("alarm", nargs="?", default="", metavar="ID", help="as `audit verify` shows it (all)")
@@ -128,7 +128,9 @@ def run(options: argparse.Namespace) -> int:
     }
     try:
         if options.verb == "verify" and options.export is not None:
-            beside = [copy.name for copy in feature_list.declared(VerifiedCopy) if getattr(options, copy.name)]
+            beside = [
+                copy.name for copy in feature_list.declared(VerifiedCopy) if getattr(options, copy.name) is not None
+            ]
             if beside:
                 raise Stop(f"mcphub audit verify: --{beside[0]} goes with the database, not with a file.", status=2)
             if options.json:
@@ -234,9 +236,13 @@ def _verified_copies(
     options: argparse.Namespace, log: Log, trusted: list[PublicKey], kept: list[Checkpoint]
 ) -> dict[str, Summary]:
     """Verify the copies of the log that flags name, by name. Raises Bad."""
+    from django.conf import settings
+
     given = {copy: getattr(options, copy.name) for copy in feature_list.declared(VerifiedCopy)}
     return {
-        copy.name: loaded(copy.verify)(path, log, trusted, kept) for copy, path in given.items() if path is not None
+        copy.name: loaded(copy.verify)(Path(folder or getattr(settings, copy.setting)), log, trusted, kept)
+        for copy, folder in given.items()
+        if folder is not None
     }
 
 

@@ -89,6 +89,8 @@ def test_times_are_quick_or_days_or_moments_of_the_zone_of_the_hub() -> None:
     zone = timezone.get_current_timezone()
     assert moments("2026-01-31") == (datetime(2026, 1, 31, tzinfo=zone), datetime(2026, 2, 1, tzinfo=zone))
     assert moments("2026-01-01..2026-01-31")[1] == datetime(2026, 2, 1, tzinfo=zone)
+    assert moments("2026-12") == (datetime(2026, 12, 1, tzinfo=zone), datetime(2027, 1, 1, tzinfo=zone))
+    assert moments("2026-01..2026-02") == (datetime(2026, 1, 1, tzinfo=zone), datetime(2026, 3, 1, tzinfo=zone))
     assert moments(">2026-01-31T12:00") == (datetime(2026, 1, 31, 12, tzinfo=zone), None)
     assert moments("<2026-01-31") == (None, datetime(2026, 1, 31, tzinfo=zone))
     after, before = moments("yesterday")
@@ -105,6 +107,7 @@ def test_times_are_quick_or_days_or_moments_of_the_zone_of_the_hub() -> None:
         ("status:", "Accepted values: ok, error."),
         ("took:long", "Enter 500, >500, <500 or 100..500."),
         ("time:soon", "Enter 15m, 24h, 7d"),
+        ("time:2026-13", "Enter 15m, 24h, 7d"),
         ("time:2026-02-31", "Enter 15m, 24h, 7d"),
         ("retry:perhaps", "Accepted values: yes, no."),
         ("round:0", "a whole number of at least 1"),

@@ -1,6 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import RestExamples, RestResource, Verbs, VerifiedCopy
+from invocations.parts import CallsLink
+from mcphub.parts import ConsolePage, PageRoutes, RestExamples, RestResource, Verbs, VerifiedCopy
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -17,10 +18,23 @@ class ArchiveConfig(FeatureConfig):
             _("Calls of closed months, found in the archive."),
             basename="archived-call",
         ),
+        PageRoutes("mcphub.features.archive.pages", below="admin/"),
+        ConsolePage(
+            "calls",
+            _("Archive"),
+            "inventory_2",
+            "archive",
+            place=50,
+            docs="audit/audit#search-the-archive",
+            words=_("archived calls old closed months parquet search"),
+            permissions=("invocations.view_mcptoolinvocation",),
+        ),
+        CallsLink(_("Archived calls"), "inventory_2", "archive", "invocations.view_mcptoolinvocation"),
         RestExamples("mcphub.features.archive.examples"),
         VerifiedCopy(
             "archive",
-            "a folder of closed months, verified as one chain with the database",
+            "a folder of closed months (MCPHUB_ARCHIVE_DIR), verified as one chain with the database",
+            "MCPHUB_ARCHIVE_DIR",
             "mcphub.features.archive.verifying:verify",
         ),
     )

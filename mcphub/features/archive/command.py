@@ -21,7 +21,9 @@ def declare(verbs: Any) -> None:
     parser = verbs.add_parser("archive", help="write closed months of the sealed audit to Parquet files, or check them")
     parser.add_argument("--until", type=_month, metavar="MONTH", help="the last month, such as 2026-10")
     parser.add_argument("--to", type=Path, metavar="FOLDER", help="the archive (MCPHUB_ARCHIVE_DIR)")
-    parser.add_argument("--check", type=Path, metavar="FOLDER", help="check this archive alone; needs no database")
+    parser.add_argument(
+        "--check", nargs="?", const="", metavar="FOLDER", help="check this archive alone; needs no database"
+    )
     parser.add_argument("--key", type=Path, metavar="FILE", help="public keys to trust (public.keys of this hub)")
 
 
@@ -69,7 +71,7 @@ def _archived(archiver: Archiver, log: Log, until: str, folder: Path) -> int:
     for manifest in archiver.run(until):
         count += 1
         record_month(log, manifest)
-        print(f"{manifest.month}: {manifest.rows} rows in {len(manifest.parts)} files, {_size(manifest)} bytes")
+        print(f"{manifest.month}: rows: {manifest.rows}, files: {len(manifest.parts)}, bytes: {_size(manifest)}")
     if not count:
         print(f"No closed month is missing in {folder}.", file=sys.stderr)
     return 0
@@ -105,12 +107,14 @@ def _size(manifest: Manifest) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     start_django()
+    from django.conf import settings
+
     from invocations.chain import service, verifier
     from mcphub.features.archive.verifying import verify_alone
 
     keys = options.key or service.keys().public
     try:
-        summary = verify_alone(options.check, verifier.read_keys(keys.read_text()))
+        summary = verify_alone(Path(options.check or settings.MCPHUB_ARCHIVE_DIR), verifier.read_keys(keys.read_text()))
     except verifier.Bad as bad:
         raise Stop(f"BAD: {bad}") from bad
     print(verifier.describe(summary))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
+
+from django.utils.translation import gettext as _t
 
 from invocations.chain.tables import ALL_COLUMNS
 
@@ -16,7 +19,12 @@ class NoDuckDB(Exception):
     """The extra is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("The archive needs DuckDB, which is not installed here: pip install 'mcphub[archive]'.")
+        super().__init__(_t("The archive needs DuckDB, which is not installed here: pip install 'mcphub[archive]'."))
+
+
+def find_duckdb() -> bool:
+    """Return whether the extra is installed, without its import."""
+    return find_spec("duckdb") is not None
 
 
 SQL_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "boolean": "BOOLEAN", "time": "TIMESTAMP"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
 from invocations.chain.records import Record
-from invocations.chain.tables import AUDITED
+from invocations.chain.tables import AUDITED, Audited
 from invocations.chain.verifier import Bad, canonical, loads
 from mcphub.features.archive.duck import COLUMNS, SQL_TYPES, duck, errors, literal
 
@@ -17,7 +17,7 @@ _GROUP_BYTES = 32 * 1024 * 1024
 """Of JSON in a row group, which DuckDB holds in memory as a whole."""
 _LEAST_GROUP, _MOST_GROUP = 2048, 122_880
 _LEAST_LINE = 16 * 1024 * 1024
-_AT_ONCE = 500
+_AT_ONCE = 2000
 _PIECE = 1 << 20
 _BODIES = {name for of in AUDITED for name in of.bodies}
 
@@ -66,19 +66,29 @@ class PartDraft:
 
 
 def read(path: Path) -> Iterator[Record]:
-    """Return the records of a file as the verifier takes them, bodies by digest. Raises Bad where it cannot be read."""
+    """Return the records of a file as the verifier takes them: rows by their hashed text, which DuckDB writes.
+
+    Raises Bad where the file cannot be read.
+    """
     with duck() as connection:
         try:
             of_file = f"read_parquet({literal(str(path))})"
-            there = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {of_file}").fetchall()}  # noqa: S608 - a literal
-            if not {"kind", "position", "hash", "record", "id"} <= there:
+            found = connection.execute(f"DESCRIBE SELECT * FROM {of_file}").fetchall()  # noqa: S608 - a literal
+            there = {name: kind for name, kind, *_ in found}
+            if not {"kind", "position", "hash", "record", "id"} <= there.keys():
                 raise Bad("It lacks columns of an archive.")
-            names = [name for name in COLUMNS if name in there]
-            shown = ", ".join(_shown(name) for name in names)
-            cursor = connection.execute(f"SELECT {shown} FROM {of_file}")  # noqa: S608 - our own names
+            for name in COLUMNS.keys() & there.keys():
+                # A text that passes for a number could bring members of its own into the hashed text.
+                if there[name] != (due := "BLOB" if name == "hash" else SQL_TYPES[COLUMNS[name]]):
+                    raise Bad(f"Its column {name} is {there[name]}, not {due}.")
+            texts = " ".join(f"WHEN '{of.name}' THEN {_covered(of, there)}" for of in AUDITED)
+            erased = " OR ".join(f"{name}[:8] = '\"sha256:'" for name in sorted(_BODIES & there.keys()))
+            cursor = connection.execute(
+                f"SELECT kind, id, position, lower(hex(hash)), record, CASE kind {texts} END, {erased} FROM {of_file}"  # noqa: S608 - our own names
+            )
             while rows := cursor.fetchmany(_AT_ONCE):
                 for row in rows:
-                    yield _record(dict(zip(names, row, strict=True)))
+                    yield _record(*row)
         except errors() as error:
             raise Bad(f"It was changed, and cannot be read: {str(error).splitlines()[0]}") from None
 
@@ -96,26 +106,39 @@ def calls_of(path: Path) -> dict[str, Any] | None:
     return {"count": count, "positions": ends[:2], "started": [f"{each.isoformat()}Z" for each in ends[2:]]}
 
 
-def _shown(name: str) -> str:
-    if name == "hash":
-        return "lower(hex(hash)) AS hash"
-    if COLUMNS[name] == "time":
-        return f"strftime({name}, '%Y-%m-%dT%H:%M:%S.%fZ') AS {name}"
-    if name in _BODIES:
-        return f"CASE WHEN {name}[:8] = '\"sha256:' THEN {name} ELSE 'sha256:' || sha256({name}) END AS {name}"
-    return name
+def _covered(of: Audited, there: Container[str]) -> str:
+    """Return the expression of a row's hashed text: `row_bytes` of the verifier, in SQL."""
+    members = {"table": f'\'"table":"{of.name}"\''}
+    for name, kind in of.columns.items():
+        column = "row_kind" if name == "kind" else name
+        if column in there:
+            written = _json(column, kind, is_body=name in of.bodies)
+            members[name] = f"'\"{name}\":' || {written}"
+    return f"'{{' || concat_ws(',', {', '.join(text for _name, text in sorted(members.items()))}) || '}}'"
 
 
-def _record(values: dict[str, Any]) -> Record:
-    kind, position, leaf, record = (values.pop(name) for name in ("kind", "position", "hash", "record"))
+def _json(column: str, kind: str, *, is_body: bool) -> str:
+    if is_body:
+        erased = f"to_json(substr({column}, 2, length({column}) - 2))::VARCHAR"
+        return f"CASE WHEN {column}[:8] = '\"sha256:' THEN {erased} ELSE '\"sha256:' || sha256({column}) || '\"' END"
+    if kind == "time":
+        return f"strftime({column}, '\"%Y-%m-%dT%H:%M:%S.%fZ\"')"
+    return f"to_json({column})::VARCHAR" if kind == "text" else f"{column}::VARCHAR"
+
+
+def _record(
+    kind: str, row_id: int, position: int, leaf: str, record: str, covered: str | None, is_erased: bool | None
+) -> Record:
     if kind == "block":
         try:
             found: Record = loads(record)
         except (ValueError, TypeError):
             raise Bad("A block was changed: its record is no JSON.") from None
         return found
-    shown = {"kind" if name == "row_kind" else name: value for name, value in values.items() if value is not None}
-    return {"row": kind, "id": values["id"], "position": position, "hash": leaf, "values": shown}
+    if covered is not None and "\\u00" in covered:  # DuckDB writes the digits of control characters in capitals
+        covered = canonical(loads(covered)).decode()
+    told = {"row": kind, "id": row_id, "position": position, "hash": leaf}
+    return told | {"covered": covered, "erased": is_erased is True}
 
 
 def digest(path: Path, read_bytes: Callable[[int], object] | None = None) -> str:

@@ -86,8 +86,8 @@ def _print(page: ArchivePage, options: argparse.Namespace) -> int:
 
 
 def _words(page: ArchivePage) -> str:
-    calls = f"{len(page.calls)} calls" if page.calls else "No call"
-    read = f"{calls}, from {page.files} files ({page.bytes} bytes) of {', '.join(page.months) or 'no month'}."
+    read = f"Calls found: {len(page.calls)}. Files read: {page.files} ({page.bytes} bytes)"
+    read += f", of {', '.join(page.months)}." if page.months else "."
     return read if page.next is None else f"{read} There may be more: --before {page.next}."
 
 

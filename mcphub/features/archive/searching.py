@@ -97,6 +97,23 @@ class ArchivePage:
 
 
 @dataclass(frozen=True, slots=True)
+class _Positions:
+    """The searched part of the log; None: that side is open."""
+
+    since: int | None
+    before: int | None
+
+    def meet(self, first: int, last: int) -> bool:
+        return (self.before is None or first < self.before) and (self.since is None or last >= self.since)
+
+    def of(self, condition: SqlCondition) -> SqlCondition:
+        for sql, value in (("position >= ?", self.since), ("position < ?", self.before)):
+            if value is not None:
+                condition = condition.also(SqlCondition(sql, [value]))
+        return condition
+
+
+@dataclass(frozen=True, slots=True)
 class _ArchivedFile:
     """`told`: what the manifest says of it."""
 
@@ -104,10 +121,10 @@ class _ArchivedFile:
     path: Path
     told: Mapping[str, Any]
 
-    def may_hold(self, before: int | None, least: datetime | None, most: datetime | None) -> bool:
-        """Return whether the manifest admits a call before this position that started in this time."""
+    def may_hold(self, positions: _Positions, least: datetime | None, most: datetime | None) -> bool:
+        """Return whether the manifest admits a call at one of these positions that started in this time."""
         calls = self.told["calls"]
-        if calls is None or (before is not None and calls["positions"][0] >= before):
+        if calls is None or not positions.meet(*calls["positions"]):
             return False
         first, last = (datetime.fromisoformat(each) for each in calls["started"])
         return (least is None or last >= least) and (most is None or first < most)
@@ -130,10 +147,11 @@ def search(
     bounds: Bounds,
     scope: Scope | None = None,
     before: int | None = None,
+    since: int | None = None,
     with_bodies: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> ArchivePage:
-    """Return at most so many calls that lie before a position of the log, of one workspace or of the whole hub.
+    """Return at most so many calls between positions of the log, of one workspace or of the whole hub.
 
     Raises Bad where the archive is not as it was signed, ArchiveProblem, NoDuckDB and OSError.
     """
@@ -143,8 +161,10 @@ def search(
         found = manifests.of_folder(folder, {key.key_id: key for key in trusted})
         if not found:
             raise NoArchive(_t("There is no archived month. `mcphub audit archive` writes those that are closed."))
-        run = _Run(SearchDeadline(bounds.seconds, clock), bounds, conditions.of_search(asked, scope), most, with_bodies)
-        return run.page(_Candidates(found, before, *conditions.span_of(asked)))
+        positions = _Positions(since, before)
+        condition = positions.of(conditions.of_search(asked, scope))
+        run = _Run(SearchDeadline(bounds.seconds, clock), bounds, condition, most, with_bodies)
+        return run.page(_Candidates(found, positions, *conditions.span_of(asked)))
     finally:
         _room.release()
 
@@ -154,7 +174,7 @@ class _Candidates:
     """The files that may hold a searched call, the newest first."""
 
     manifests: list[Manifest]
-    before: int | None
+    positions: _Positions
     least: datetime | None
     most: datetime | None
 
@@ -162,7 +182,7 @@ class _Candidates:
         for manifest in reversed(self.manifests):
             for path in reversed(manifest.parts):
                 file = _ArchivedFile(manifest, path, manifest.files[path.name])
-                if file.may_hold(self.before, self.least, self.most):
+                if file.may_hold(self.positions, self.least, self.most):
                     yield file
 
 
@@ -199,7 +219,7 @@ class _Run:
 
     def page(self, candidates: _Candidates) -> ArchivePage:
         found = ArchivePage()
-        last = candidates.before
+        last = candidates.positions.before
         with duck(f"{self.bounds.memory_mib}MiB") as connection:
             for file in candidates:
                 size = int(file.told["bytes"])
@@ -207,7 +227,7 @@ class _Run:
                     found.next, found.is_cut = last, True
                     return found
                 # One more than is missing shows whether another page follows.
-                calls = self._of_file(connection, file, self.most - len(found.calls) + 1, candidates.before)
+                calls = self._of_file(connection, file, self.most - len(found.calls) + 1)
                 found.files, found.bytes = found.files + 1, found.bytes + size
                 if file.manifest.month not in found.months:
                     found.months.append(file.manifest.month)
@@ -219,13 +239,10 @@ class _Run:
                 last = int(file.told["calls"]["positions"][0])
         return found
 
-    def _of_file(self, connection: Any, file: _ArchivedFile, most: int, before: int | None) -> list[ArchivedCall]:
+    def _of_file(self, connection: Any, file: _ArchivedFile, most: int) -> list[ArchivedCall]:
         self.deadline.check()
-        condition = self.condition
-        if before is not None:
-            condition = condition.also(SqlCondition("position < ?", [before]))
         with _unchanged(file, self.deadline), bounded_statement(connection, self.deadline):
-            rows = _rows(connection, file.path, condition, most, self.with_bodies)
+            rows = _rows(connection, file.path, self.condition, most, self.with_bodies)
         return [_archived(file, row) for row in rows]
 
 

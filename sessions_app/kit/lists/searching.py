@@ -28,6 +28,7 @@ _TOKEN = re.compile(rf'(-?)([A-Za-z][A-Za-z_]*):((?:{_QUOTED}|[^\s"])*)|({_QUOTE
 _VALUE = re.compile(rf"(?:{_QUOTED}|[^,\"])+")
 _SPAN = re.compile(r"([0-9]{1,4})(m|h|d|w)")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
 _NUMBER = re.compile(r"([0-9]{1,9})(ms|s)?")
 _MOST_NAMED = 12
 _LARGEST = 2**31 - 1
@@ -162,7 +163,9 @@ def how(of: ListFilter) -> str:
     if isinstance(of, Between):
         return _t("Enter 500, >500, <500 or 100..500.")
     if isinstance(of, During):
-        return _t("Enter 15m, 24h, 7d, today, 2026-01-31, 2026-01-01..2026-01-31, >2026-01-31T12:00 or <2026-01-31.")
+        return _t(
+            "Enter 15m, 24h, 7d, today, 2026-01, 2026-01-31, 2026-01-01..2026-01-31, >2026-01-31T12:00 or <2026-01-31."
+        )
     return ""
 
 
@@ -259,9 +262,12 @@ def _(of: During, text: str) -> tuple[datetime | None, datetime | None]:
 
 
 def _moment(text: str, *, is_end: bool) -> datetime | None:
-    """Return the moment that is written, or the begin of its day or minute, or their end; raise ValueError."""
+    """Return the moment that is written, or the begin or end of its month or day; raise ValueError."""
     if not text:
         return None
+    if _MONTH.fullmatch(text):
+        first = date.fromisoformat(f"{text}-01")
+        return _begin((first + timedelta(days=31)).replace(day=1) if is_end else first)
     if (day := parse_date(text)) is not None:
         return _begin(day + timedelta(days=1)) if is_end else _begin(day)
     at = parse_datetime(text)

@@ -37,20 +37,25 @@ def moment(month: int, day: int, hour: int = 12) -> datetime:
 
 def hub_with_archive(home: Path) -> None:
     """Make a hub whose archive has September and October, in three files with eight calls."""
+    template.copy_to(home / "hub.sqlite3")
+    with inside(home):
+        archive_months()
+
+
+def archive_months() -> None:
+    """Record calls of two months in the hub of the settings, and archive them."""
+    from django.conf import settings
+
     from invocations.chain import service
     from mcphub.features.archive.writing import Archiver
 
-    template.copy_to(home / "hub.sqlite3")
-    with inside(home):
-        database = Dedicated()
-        log, keys = service.log_of(database), service.keys()
-        for at, calls in _CALLS:
-            sealed(database, log, keys, at, *calls)
-        archiver = Archiver(
-            log, keys, keys.signer(), home / "audit" / "archive", now=lambda: moment(11, 15), most_rows=3
-        )
-        assert [each.month for each in archiver.run()] == ["2026-09", "2026-10"]
-        database.close()
+    database = Dedicated()
+    log, keys = service.log_of(database), service.keys()
+    for at, calls in _CALLS:
+        sealed(database, log, keys, at, *calls)
+    archiver = Archiver(log, keys, keys.signer(), settings.MCPHUB_ARCHIVE_DIR, now=lambda: moment(11, 15), most_rows=3)
+    assert [each.month for each in archiver.run()] == ["2026-09", "2026-10"]
+    database.close()
 
 
 _CALLS: list[tuple[datetime, list[dict[str, Any]]]] = [

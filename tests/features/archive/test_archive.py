@@ -23,6 +23,7 @@ from mcphub.features.archive.verifying import verify, verify_alone
 from mcphub.features.archive.writing import IsBusy
 from sessions_app.history.models import AuditEvent
 from tests.committed import without_rules
+from tests.features.archive.recording import sealed
 from tests.features.archive.tampering import rewrite
 from tests.invocations.chain.rows import fill
 
@@ -56,7 +57,7 @@ def test_closed_months_are_written_with_all_their_rows(folder: Path, months, key
     assert (summary.blocks, summary.rows, summary.erased) == (4, 28, 0)
     assert verify_alone(folder, keys.publics()).rows == 28
     part = sorted((folder / "2026-09").glob("*.parquet"))[0]
-    calls = [each["values"] for each in files.read(part) if each.get("row") == "invocation"]
+    calls = [json.loads(each["covered"]) for each in files.read(part) if each.get("row") == "invocation"]
     assert [each["tool_name"] for each in calls] == ["tool0"] * 3
     assert {path.stat().st_mode & 0o077 for path in folder.rglob("*")} == {0}
 
@@ -118,11 +119,31 @@ def _edit_manifest(path: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "rows": 13}))
 
 
+def test_a_row_of_any_text_is_hashed_as_the_log_hashed_it(months, archiver, keys, database, tmp_path: Path) -> None:
+    odd = "".join(map(chr, range(1, 0xA1))) + '\u2028\ufeff\U0001f600"\\u001F'
+    at = datetime(2026, 11, 8, tzinfo=UTC)
+    sealed(database, months, keys, at, {"caller_label": odd}, {"arguments": json.dumps({"odd": odd})})
+    folder = tmp_path / "archive"
+    assert len(list(archiver(folder, now=lambda: datetime(2026, 12, 1, tzinfo=UTC)).run())) == 3
+    assert verify_alone(folder, keys.publics()).rows == 37
+    rewrite(_part(folder, "2026-11", 0), "SELECT * REPLACE (replace(caller_label, chr(11), '') AS caller_label)")
+    with pytest.raises(Bad, match=r"invocation \d+ .* was changed after it was sealed"):
+        verify_alone(folder, keys.publics())
+
+
 _CALLER = "SELECT * REPLACE (CASE WHEN kind = 'invocation' THEN 'key:9' ELSE principal END AS principal)"
 _BODY = "SELECT * REPLACE (CASE WHEN result IS NULL THEN NULL ELSE '{}' END AS result)"
+_SMUGGLED = (
+    "SELECT * REPLACE (duration_ms::VARCHAR || coalesce(',\"error_code\":' || to_json(error_code), '') AS duration_ms)"
+)
+_TO_ERASED = (
+    "SELECT * REPLACE (CASE WHEN result IS NULL THEN NULL ELSE '\"sha256:' || sha256(result) || '\"' END AS result)"
+)
 TAMPERED: list[tuple[Callable[[Path], object], str]] = [
     (lambda it: rewrite(_part(it, "2026-10", 1), _CALLER), r"2026-10/part-\S+: invocation .*, block 3\) was changed"),
     (lambda it: rewrite(_part(it, "2026-09", 0), _BODY), r"invocation \d+ .*, block 0\) was changed after"),
+    (lambda it: rewrite(_part(it, "2026-09", 0), _SMUGGLED), "Its column duration_ms is VARCHAR, not BIGINT"),
+    (lambda it: rewrite(_part(it, "2026-09", 0), _TO_ERASED), r"The bodies of invocation \d+ .* no tombstone says so"),
     (
         lambda it: rewrite(_part(it, "2026-09", 0), "SELECT *", "WHERE position != 4"),
         "Position 4 in block 0 is missing",

@@ -74,6 +74,16 @@ def test_a_killed_run_is_continued_and_the_archive_is_verified_with_the_database
     shutil.rmtree(folder)
 
 
+def test_without_a_folder_the_archive_of_the_hub_is_meant(home: Path) -> None:
+    assert run(home, "audit", "archive").returncode == 0
+    for words in (["verify", "--archive"], ["archive", "--check"]):
+        done = run(home, "audit", *words)
+        assert (done.returncode, "rows in 4 blocks are as they were sealed" in done.stdout) == (0, True), done.stderr
+    (home / "audit" / "archive" / "2025-10").rename(home / "kept")
+    missing = run(home, "audit", "verify", "--archive")
+    assert (missing.returncode, "The month 2025-10 is missing" in missing.stderr) == (1, True), missing.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "answer"),
     [

@@ -27,7 +27,7 @@ def test_calls_are_found_with_month_and_file_and_the_next_page_is_named(home: Pa
     assert done.returncode == 0, done.stderr
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert [(line[3], line[6][:20]) for line in lines] == [("pay", "2026-09/part-0000000")] * 2
-    assert "2 calls, from " in done.stderr
+    assert "Calls found: 2. Files read: " in done.stderr
     before = done.stderr.strip().rpartition("--before ")[2].rstrip(".")
     assert lines[-1][6].endswith(f":{before}")
     again = run(home, "audit", "search", "tool:pay -workspace:blue", "--before", before)

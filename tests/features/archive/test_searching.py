@@ -85,6 +85,7 @@ LINES = [
     "jsonrpc_code:-31033",
     "min_occurrences:2",
     "guardrails:no",
+    "time:2026-09",
     "time:2026-09-05",
     "time:2026-09-05..2026-09-06",
     "time:>2026-09-20",
@@ -126,7 +127,7 @@ def test_free_words_find_an_id_or_a_part_of_a_name(folder: Path, keys, words: st
     [
         ("incomplete:yes", "Unknown key “incomplete”. Available keys: allowed_client,"),
         ("colour:red", "Unknown key “colour”"),
-        ("time:2026-09", "“2026-09” isn't accepted"),
+        ("time:2026-13", "“2026-13” isn't accepted"),
         ("arguments:city", "Write a path and a JSON value"),
     ],
 )
