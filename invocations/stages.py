@@ -126,7 +126,7 @@ class Stage(Protocol):
     ) -> Mapping[Tool, Outlook]:
         """Return the outlook now of calls from this source, for all tools at once, as far as no arguments are needed.
 
-        Tools whose calls the stage does not change are left out. Raises AuditUnavailable.
+        Tools with calls that the stage does not change are left out. Raises AuditUnavailable.
         """
         return {}
 
@@ -139,7 +139,7 @@ class ApprovalStage(Stage, Protocol):
     """Has calls wait for a yes, at `Place.APPROVAL`. There is one a process."""
 
     async def outlooks_of_asked(self, asks: Mapping[Tool, Ask], source: CallSource) -> Mapping[Tool, Outlook]:
-        """Return the outlooks of tools whose calls ask, as far as none was approved for a time.
+        """Return the outlooks of tools with calls that ask, as far as none was approved for a time.
 
         Raises AuditUnavailable.
         """
@@ -199,7 +199,7 @@ class ResultStage(Protocol):
         ...
 
     async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
-        """Return what an upstream sent by itself, outside calls and reads, as it goes on. Raises as `result`."""
+        """Return a message of an upstream, outside calls and reads, as it goes on. Raises as `result`."""
         ...
 
 
@@ -211,7 +211,7 @@ class CallShaper:
 
 
 class ResultShaper(Protocol):
-    """Changes what clients get of results that were checked. The last before the record, which holds what they got."""
+    """Changes results that were checked, for clients. The last before the record, which holds the changed ones."""
 
     def concerns(self, tool: Tool, configuration: Configuration) -> bool: ...
 
@@ -345,13 +345,13 @@ class Stages:
         return tuple(stage for stage in self._result_stages if stage.concerns(subject, configuration))
 
     def of_record(self, record: Recorded) -> tuple[ResultStage, ...]:
-        """Return the stages for the result of a call or read under way, and for what it sends its client before."""
+        """Return the stages for the result of a call or read under way, and for its messages to the client before."""
         if isinstance(record.tool, RowSubject):
             return self.of_read(record.tool, record.configuration)
         return self.of(record.tool, record.configuration).result_stages
 
     async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
-        """Return what an upstream sent by itself, such as an event, as all stages let it go on. Raises the refusal."""
+        """Return a message of an upstream, such as an event, as all stages let it go on. Raises the refusal."""
         for stage in self.of_read(subject, configuration):
             value = await stage.sent(value, subject, configuration)
         return value
