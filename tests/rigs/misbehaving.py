@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -247,6 +247,7 @@ async def run(hub: Hub, peers: dict[str, Peer], habits: dict[str, list[str]], tu
     began = time.monotonic()
     rounds = 0
     kept: list[dict[str, int]] = []
+    opened: list[Counter[str]] = []
     async with asyncio.TaskGroup() as group:
         for slug in options.good:
             group.create_task(rig.keep_calling(slug, stop))
@@ -254,13 +255,18 @@ async def run(hub: Hub, peers: dict[str, Peer], habits: dict[str, list[str]], tu
             await rig.round(habits, turns)
             rounds += 1
             kept.append(await rig.settled(kept[0] if kept else None))
+            opened.append(_opened(rig.hub.pid, rig.peers))
             held = ", ".join(f"{name} {count}" for name, count in kept[-1].items())
             print(f"round {rounds}, {time.monotonic() - began:.0f} s: {held}; {rig.healthy} healthy calls", flush=True)
         stop.set()
     await rig.http.aclose()
     for name, more in _MORE.items():
         if kept[-1][name] > kept[0][name] + more:
-            rig.complaints[f"{name}: {kept[0][name]} after the first round, {kept[-1][name]} after the last"] += 1
+            grown = opened[-1] - opened[0] if name == "descriptors" else {}
+            words = "".join(f"; {count} more {kind}" for kind, count in grown.items())
+            rig.complaints[
+                f"{name}: {kept[0][name]} after the first round, {kept[-1][name]} after the last{words}"
+            ] += 1
     middle = kept[len(kept) // 2]["MiB"] if len(kept) > 4 else kept[0]["MiB"]
     if kept[-1]["MiB"] > middle + _MOST_GROWTH_MIB:
         rig.complaints[f"memory: {middle} MiB, then {kept[-1]['MiB']} MiB"] += 1
@@ -414,6 +420,22 @@ def _ended(answer: dict[str, Any]) -> Ended:
 
 def _descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _opened(pid: int, peers: Mapping[str, Peer]) -> Counter[str]:
+    """Return the descriptors of a process by kind; of connections, by the other end and the state."""
+    ends = {peer.port: slug for slug, peer in peers.items()}
+    sockets: dict[str, str] = {}
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        port = int(fields[2].rpartition(":")[2], 16)
+        sockets[fields[9]] = f"to {ends.get(port, 'others')}, state {fields[3]}"  # 01 established, 08 the peer closed
+    found: Counter[str] = Counter()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            kind, _, number = str(each.readlink()).partition(":")
+            found[f"{kind} {sockets.get(number.strip('[]'), '')}".strip()] += 1
+    return found
 
 
 def _children(pid: int) -> Iterator[int]:
