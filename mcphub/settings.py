@@ -28,9 +28,9 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 MCPHUB_DATA_DIR = env.folder("MCPHUB_DATA_DIR", "var")
 MCPHUB_VERSION = "1.0.0"
 MCPHUB_EMBEDDED = False
+"""True in a host project: mcphub/embedding/host.py takes the hub's settings from here."""
 MCPHUB_FOLLOW_PEOPLE = True
 """Whether edits of people and groups are in the history; a host may set it off."""
-"""True in a host project: mcphub/embedding/host.py takes the hub's settings from here."""
 MCPHUB_CHILDREN_DIR = Path(env.text("MCPHUB_CHILDREN_DIR", str(MCPHUB_DATA_DIR / "children"))).absolute()
 MCPHUB_CHILDREN_WRITABLE = env.folders("MCPHUB_CHILDREN_WRITABLE")
 MCPHUB_WORKLOAD_TOKENS = env.text("MCPHUB_WORKLOAD_TOKENS", "")

@@ -26,6 +26,18 @@ def note(*, tool, change, **_):
     with open("changes.log", "a") as log:
         print(tool, change, file=log)
 """
+SAVED = """from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from sessions_app.history.models import AuditEvent
+
+name = "NAME"
+with CaptureQueriesContext(connection) as queries:
+    bob = User.objects.create(username=name)
+    bob.is_active = False
+    bob.save()
+print(len(queries), *AuditEvent.objects.filter(subject_label=name).order_by("pk").values_list("kind", flat=True))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +246,20 @@ def test_a_server_with_the_defaults_of_sqlite_does_not_start(project: HostProjec
         started = project.attempt("uvicorn shop.asgi:application --port 0")
         assert started.returncode != 0
         assert "= SQLITE_OPTIONS`" in started.stderr
+    finally:
+        settings.write_text(before)
+
+
+def test_people_are_followed_unless_the_project_says_no(project: HostProject) -> None:
+    settings = project.folder / "shop" / "settings.py"
+    before = settings.read_text()
+    count, *events = project.run(f"python manage.py shell -v 0 -c '{SAVED.replace('NAME', 'bob')}'").split()
+    assert int(count) > 2
+    assert events == ["user.created", "user.changed", "user.ended"]
+    try:
+        settings.write_text(before.replace("MCPHUB = {", 'MCPHUB = {"FOLLOW_PEOPLE": False, '))
+        saved = project.run(f"python manage.py shell -v 0 -c '{SAVED.replace('NAME', 'eve')}'")
+        assert saved == "2\n"  # an INSERT and an UPDATE
     finally:
         settings.write_text(before)
 

@@ -64,12 +64,14 @@ class Team(Group):
 """
 BY_PROXIES = """from people.models import Colleague, Team
 from sessions_app.history.models import AuditEvent
+from sessions_app.models import ApiKey
 
 ann = Colleague.objects.get()
 ann.groups.add(Team.objects.create(name="sales"))
 ann.is_active = False
 ann.save()
 print(*AuditEvent.objects.order_by("pk").values_list("kind", "subject_model", "subject_label"))
+print("keys left:", ApiKey.objects.filter(revoked_at=None).count())
 """
 BLOCKED = "from django.contrib.auth import get_user_model as of; of().objects.update(is_active=False)"
 
@@ -128,7 +130,9 @@ def test_a_new_project_passes_its_tests_and_answers_a_client(tmp_path: Path, peo
         if people == BY_MAIL:
             events = project.run(f"python manage.py shell -v 0 -c '{BY_PROXIES}'")
             assert "('group.created', 'auth.group', 'sales')" in events
-            assert "('user.ended', 'people.person', 'ann@shop.example')" in events
+            assert events.count("('user.changed', 'people.person', 'ann@shop.example')") == 2  # a group, and disabled
+            assert events.count("('user.ended', 'people.person', 'ann@shop.example')") == 1
+            assert "keys left: 0" in events
         else:
             project.run(f'python manage.py shell -v 0 -c "{BLOCKED}"')
         asyncio.run(until(lambda: "error" in project.ask("tools/list")))
