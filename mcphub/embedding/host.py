@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
 
+from mcphub import environment as env
 from mcphub import feature_list, given
 
 _FEATURES: Final = tuple(name for name, config in feature_list.known().items() if config.embeds)
@@ -67,7 +68,7 @@ def add_hub(namespace: dict[str, Any]) -> None:
     for name, value in vars(own).items():
         if name.startswith(_COPIED):
             namespace.setdefault(name, value)
-    namespace |= {"MCPHUB_EMBEDDED": True, "MCPHUB_FOLLOW_PEOPLE": bool(values["FOLLOW_PEOPLE"])}
+    namespace |= {"MCPHUB_EMBEDDED": True, "MCPHUB_FOLLOW_PEOPLE": env.flag("MCPHUB_FOLLOW_PEOPLE", True)}
     installed = namespace.setdefault("INSTALLED_APPS", [])
     namespace["INSTALLED_APPS"] = [*installed, *(app for app in APPS if app not in installed)]
 

@@ -273,6 +273,7 @@ def test_people_are_followed_unless_the_project_says_no(project: HostProject) ->
         ('"SIGN_IN": True', "MCPHUB has SIGN_IN, whose pages and documents need the hub's own project"),
         ('"CALL_TIMEOUT_SECONDS": "soon"', "MCPHUB_CALL_TIMEOUT_SECONDS is 'soon'; write a number"),
         ('"LIMITS": {"max_cals": 5}', "MCPHUB_LIMITS names max_cals, and there is no such limit. Write max_calls"),
+        ('"FOLLOW_PEOPLE": "perhaps"', "MCPHUB_FOLLOW_PEOPLE is 'perhaps'; write 1 or 0"),
         ('"MAX_CALLS": "many"', "MCPHUB_MAX_CALLS is 'many'; write a number"),
     ],
 )
