@@ -10,6 +10,7 @@ from sessions_app.protocol.json import Json
 
 _FIELDS = (
     "created_at",
+    "principal",
     "caller_label",
     "tool_name",
     "tool_version",
@@ -18,6 +19,7 @@ _FIELDS = (
     "arguments",
     "edited",
     "status",
+    "needed",
     "approvers",
     "decided_by",
     "decided_at",

@@ -107,7 +107,8 @@ def contents(period: Period) -> dict[str, Iterable[dict[str, Json]]]:
         "changes.jsonl": _changes(period),
         "second-person.jsonl": _waiting(period),
         "refused.jsonl": _refused(period),
-        "tools.jsonl": _tools(period),
+        "tools.jsonl": _counted(period, "tool_name", "tool_version", "tool_digest"),
+        "callers.jsonl": _counted(period, "principal", "caller_label", "allowed_client", "tool_name"),
         "access.jsonl": _access(period),
         **{part.name: loaded(part.lines)(period.since, period.until) for part in declared(EvidenceFile)},
     }
@@ -205,7 +206,8 @@ def _retention(period: Period) -> Iterator[dict[str, Json]]:
     policy = AuditPolicy.objects.first()
     yield {"rows_days": policy.rows_days if policy else None, "bodies_days": policy.bodies_days if policy else None}
     for hold in AuditHold.objects.order_by("pk") if period.scope is None else ():
-        yield {"hold": hold.name, "reason": hold.reason, "released": hold.released_at is not None}
+        moments = {"set": _moment(hold.created_at), "released": _moment(hold.released_at)}
+        yield {"hold": hold.name, "reason": hold.reason, "covers": hold.description(), **moments}
 
 
 def _changes(period: Period) -> Iterator[dict[str, Json]]:
@@ -227,10 +229,10 @@ def _refused(period: Period) -> Iterator[dict[str, Json]]:
     return _rows(rows, *fields, "policy_rule", "policy_version", "guardrails", "occurrences")
 
 
-def _tools(period: Period) -> Iterator[dict[str, Json]]:
-    """Which versions of which tools ran, by the digest of their definition."""
-    by = ("tool_name", "tool_version", "tool_digest")
-    found = period.calls().values(*by).annotate(calls=Count("pk"), first=Min("received_at"), last=Max("received_at"))
+def _counted(period: Period, *by: str) -> Iterator[dict[str, Json]]:
+    """Calls by some columns: how many, how many of them failed, the first and the last."""
+    found = period.calls().values(*by).annotate(calls=Count("pk"), failed=Count("pk", filter=Q(status="error")))
+    found = found.annotate(first=Min("received_at"), last=Max("received_at"))
     for row in found.order_by(*by).iterator(_ROWS):
         yield {**row, "first": row["first"].isoformat(), "last": row["last"].isoformat()}
 
@@ -239,22 +241,26 @@ def _access(period: Period) -> Iterator[dict[str, Json]]:
     """People and keys that exist now: what they may do, when they last did, and whether not for `UNUSED_DAYS`."""
     before = timezone.now() - timedelta(days=UNUSED_DAYS)
     if period.scope is None:
-        for person in get_user_model().objects.order_by("pk").prefetch_related("groups"):
+        for person in get_user_model().objects.order_by("pk").prefetch_related("groups", "second_factors"):
             yield {
                 "person": person.get_username(),
                 "active": person.is_active,
                 "superuser": person.is_superuser,
                 "groups": sorted(group.name for group in person.groups.all()),
+                "second_factors": sorted(factor.kind for factor in person.second_factors.all()),
                 "last_login": _moment(person.last_login),
                 "unused": person.is_active and (person.last_login or person.date_joined) < before,
             }
-    for key in ApiKey.objects.order_by("pk").prefetch_related("groups"):
+    for key in ApiKey.objects.order_by("pk").select_related("owner").prefetch_related("groups"):
         usable = key.revoked_at is None and (key.expires_at is None or key.expires_at > timezone.now())
         yield {
             "key": key.name,
             "prefix": key.prefix,
+            "owner": key.owner.get_username() if key.owner is not None else None,
+            "service": key.service,
             "scopes": list(key.scopes),
             "groups": sorted(group.name for group in key.groups.all()),
+            "created": _moment(key.created_at),
             "expires": _moment(key.expires_at),
             "revoked": _moment(key.revoked_at),
             "last_used": _moment(key.last_used_at),

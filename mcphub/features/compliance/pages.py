@@ -33,7 +33,7 @@ from sessions_app.workspaces.scope import Scope, acting_in, current
 PAGES.add("evidence")
 
 _MOST_COUNTED: Final = 1000
-_UNCOUNTED: Final = frozenset({"tools.jsonl", "refused.jsonl"})
+_UNCOUNTED: Final = frozenset({"tools.jsonl", "callers.jsonl", "refused.jsonl"})
 """Read from all calls of the period: counted only while they are written."""
 _OF_THE_HUB: Final = "invocations.view_auditblock"
 

@@ -39,6 +39,7 @@ def page(manifest: Mapping[str, Json], numbers: Counter[str], tables: Mapping[st
 def titles() -> dict[str, str]:
     return {
         "tools.jsonl": _("Tools and versions that ran"),
+        "callers.jsonl": _("Callers and the tools that they called"),
         "refused.jsonl": _("Calls that were refused or masked"),
         "changes.jsonl": _("Changes of the configuration"),
         "second-person.jsonl": _("Changes that needed a second person"),

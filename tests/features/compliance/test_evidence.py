@@ -68,7 +68,7 @@ def test_access_retention_and_holds_are_in_it(archive: Path) -> None:
     assert (key["scopes"], key["unused"]) == (["tools:call"], False)
     policy, hold = lines(archive, "retention.jsonl")
     assert policy["rows_days"] == 400
-    assert (hold["hold"], hold["released"]) == ("case 7", False)
+    assert (hold["hold"], hold["released"]) == ("case 7", None)
 
 
 def test_the_report_has_each_table(archive: Path) -> None:
