@@ -189,12 +189,14 @@ class CallNotifier:
         self._last = float("-inf")
         self._log_from = LOG_LEVELS.index(call.log_level) if call.log_level in LOG_LEVELS else len(LOG_LEVELS)
 
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    async def progress(
+        self, progress: float, total: float | None = None, message: str | None = None, *, is_own: bool = False
+    ) -> None:
         """Send `notifications/progress`, if the client gave a token. Progress that does not increase is dropped (MCP,
-        Progress).
+        Progress). `is_own`: the words are the hub's, and nothing inspects them.
         """
         call = self._call
-        if message is not None and (call.background is not None or call.progress_token is not None):
+        if message is not None and not is_own and (call.background is not None or call.progress_token is not None):
             message = await self._inspected_words(message)
         if call.background is not None and message and call.is_open:
             await call.background.note(message)
@@ -272,7 +274,8 @@ class CallInput:
             return False
         return request.is_possible(source.client_capabilities, self._revision)
 
-    async def ask(self, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
+    async def ask(self, requests: Mapping[str, InputRequest], *, is_own: bool = False) -> dict[str, Any]:
+        """Return the answers by key. `is_own`: the hub asks, before the tool may have run, and nothing inspects it."""
         if not self._call.is_open:
             raise Cancelled
         requester = self._ready_requester()
@@ -286,7 +289,7 @@ class CallInput:
         assert task is not None
         self._asking.add(task)
         try:
-            if self._call.result_stages:
+            if not is_own and self._call.result_stages:
                 requests = {key: await self._inspected(each) for key, each in requests.items()}
             return await requester.ask(self, requests)
         finally:

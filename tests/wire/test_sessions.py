@@ -107,15 +107,16 @@ def test_what_a_session_advertises_is_what_it_does(speaker: Speaker) -> None:
     }
     result = speaker.post(hello()).json()["result"]
     tasks = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-    assert result["capabilities"] == {**both, "tasks": tasks}
+    of_sessions = {"io.modelcontextprotocol/skills": {"directoryRead": True}, "io.modelcontextprotocol/events": {}}
+    draft = {"events": {}}  # where ChatGPT looks
+    assert result["capabilities"] == {**both, **draft, "tasks": tasks, "extensions": of_sessions}
     discovered = speaker.modern("server/discover").json()["result"]
     extensions = {
         "io.modelcontextprotocol/tasks": {},
         "io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]},
-        "io.modelcontextprotocol/skills": {"directoryRead": True},
-        "io.modelcontextprotocol/events": {},
+        **of_sessions,
     }
-    assert discovered["capabilities"] == {**both, "extensions": extensions}
+    assert discovered["capabilities"] == {**both, **draft, "extensions": extensions}
 
 
 def test_responses_and_unknown_notifications_are_taken(speaker: Speaker) -> None:

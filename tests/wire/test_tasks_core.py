@@ -38,7 +38,7 @@ def test_the_handshake_and_the_list_say_what_runs_as_a_task(speaker: Speaker) ->
 
     capabilities = speaker.post(hello()).json()["result"]["capabilities"]
     assert capabilities["tasks"] == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-    assert "extensions" not in capabilities
+    assert "io.modelcontextprotocol/tasks" not in capabilities["extensions"]
     listed = {tool["name"]: tool for tool in Asker(speaker).ask("tools/list").json()["result"]["tools"]}
     assert listed["errand"]["execution"] == {"taskSupport": "optional"}
     assert listed["chore"]["execution"] == {"taskSupport": "required"}

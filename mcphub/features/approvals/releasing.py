@@ -187,7 +187,7 @@ class Approvals(ApprovalStage, CommitPart):
         try:
             # The question is kept, in the call's row and among the events of its session.
             arguments = call.tool.shown(await _arguments_of(row))
-            given: Elicited = (await context.input.ask({key: telling.form(row, arguments)}))[key]
+            given: Elicited = (await context.input.ask({key: telling.form(row, arguments)}, is_own=True))[key]
         except AskFailed:
             return row
         if given.action == "cancel":
@@ -241,7 +241,7 @@ class Approvals(ApprovalStage, CommitPart):
                     shown = waited
                     # Thousandths, as what the tool itself tells of its progress must rise above them.
                     words = f"Waits for an approval ({row.pk}). Nothing has run yet."
-                    await context.notifier.progress((waited + 1) / 1000, None, words)
+                    await context.notifier.progress((waited + 1) / 1000, None, words, is_own=True)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(_PATIENCE_SECONDS, max(0.05, seconds - waited))):
                         await event.wait()
