@@ -319,7 +319,7 @@ def test_read_gives_json_values_only() -> None:
 def test_yaml_is_read_as_version_1_2_which_knows_fewer_words_and_numbers() -> None:
     text = b"a: [NO, on, yes, 12:30:00, 1_000, 0x1f, '1', =, <<]\nb: [010, -3, 1.5, .5, true, ~, null]\nc:\n"
     assert read(text) == {
-        "a": ["NO", "on", "yes", "12:30:00", "1_000", "0x1f", "1", "=", "<<"],
+        "a": ["NO", "on", "yes", "12:30:00", "1_000", 0x1F, "1", "=", "<<"],
         "b": [10, -3, 1.5, 0.5, True, None, None],
         "c": None,
     }

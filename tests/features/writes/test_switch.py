@@ -153,7 +153,7 @@ def test_processes_are_told_and_read_it_again() -> None:
     from sessions_app.models import BusEvent
 
     assert BusEvent.objects.filter(subject=SUBJECT).exists()
-    assert loading.changes(before, {bus.APPROVALS_CHANGED}).get("additions") is None
+    assert loading.changes(before, {bus.ERRORS_CHANGED}).get("additions") is None
     assert loading.changes(before, {SUBJECT})["additions"][SUBJECT].keys() == {None}
 
 
