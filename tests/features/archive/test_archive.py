@@ -122,10 +122,11 @@ def _edit_manifest(path: Path) -> None:
 def test_a_row_of_any_text_is_hashed_as_the_log_hashed_it(months, archiver, keys, database, tmp_path: Path) -> None:
     odd = "".join(map(chr, range(1, 0xA1))) + '\u2028\ufeff\U0001f600"\\u001F'
     at = datetime(2026, 11, 8, tzinfo=UTC)
-    sealed(database, months, keys, at, {"caller_label": odd}, {"arguments": json.dumps({"odd": odd})})
+    labels = [{"caller_label": each} for each in (odd[:100], odd[100:])]  # the column takes 150 characters
+    sealed(database, months, keys, at, *labels, {"arguments": json.dumps({"odd": odd})})
     folder = tmp_path / "archive"
     assert len(list(archiver(folder, now=lambda: datetime(2026, 12, 1, tzinfo=UTC)).run())) == 3
-    assert verify_alone(folder, keys.publics()).rows == 37
+    assert verify_alone(folder, keys.publics()).rows == 38
     rewrite(_part(folder, "2026-11", 0), "SELECT * REPLACE (replace(caller_label, chr(11), '') AS caller_label)")
     with pytest.raises(Bad, match=r"invocation \d+ .* was changed after it was sealed"):
         verify_alone(folder, keys.publics())
