@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -21,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from invocations.admin.export import ExportForm
 from invocations.admin.facets import CALL_FACETS, FacetCounts
 from invocations.admin.filters import refuse_bodies
+from invocations.admin.links import of_feature
 from invocations.admin.live import LiveTail
 from invocations.admin.reading import RecordedReading
 from invocations.admin.sessions import SessionTranscripts
@@ -187,8 +187,7 @@ def _figure(words: str) -> SafeString:
 def _turn(row: McpToolInvocation) -> SafeString | str:
     if not row.turn_id:
         return "-"
-    address = f"{reverse('admin:chat_query_changelist')}?{urlencode({'q': row.turn_id})}"
-    return format_html('<a class="hub-link hub-mono" href="{}">{}</a>', address, clipped(row.turn_id, 12))
+    return of_feature("admin:chat_query_changelist", clipped(row.turn_id, 12), q=row.turn_id)
 
 
 def _session(row: McpToolInvocation) -> SafeString:

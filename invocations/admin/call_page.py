@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from invocations.admin import call_panels
 from invocations.admin.call_list import BODIES, CallListAdmin
+from invocations.admin.links import of_feature
 from invocations.admin.reading import may_read_bodies
 from invocations.admin.tasks import link_of
 from invocations.lists.erased import left_out, marked
@@ -95,11 +96,8 @@ class McpToolInvocationAdmin(CallListAdmin):
             "call": clipped(row.tool_call_id or "", 64),
         }
         return format_html(
-            '<a class="hub-link hub-mono" href="{}?q={}">{}</a> · {} · '
-            '<a class="hub-link" href="{}?turn_id__exact={}">{}</a>',
-            reverse("admin:chat_query_changelist"),
-            row.turn_id,
-            row.turn_id,
+            '{} · {} · <a class="hub-link" href="{}?turn_id__exact={}">{}</a>',
+            of_feature("admin:chat_query_changelist", row.turn_id or "", q=row.turn_id or ""),
             position,
             reverse("admin:invocations_mcptoolinvocation_changelist"),
             row.turn_id,

@@ -88,9 +88,14 @@ def pages() -> tuple[dict[str, str], str]:
     client.force_login(user)
     call, tool = McpToolInvocation.objects.latest("pk"), McpToolDefinition.objects.first()
     assert tool is not None
+    # As a model made it, whose chat may be off by now.
+    values = {each.attname: getattr(call, each.attname) for each in call._meta.concrete_fields if not each.primary_key}
+    of_model = {**values, "invocation_id": f"{call.invocation_id[:-4]}0000", "turn_id": "turn-1"}
+    call = McpToolInvocation.objects.create(**of_model)
     wanted = [tab.link for area in navigation.areas() for tab in area.tabs]
     wanted += [
         reverse("admin:invocations_mcptoolinvocation_change", args=[call.pk]),
+        f"{reverse('admin:invocations_mcptoolinvocation_changelist')}?columns=time,tool,turn",
         reverse("admin:tools_catalog_mcptooldefinition_change", args=[tool.pk]),
         reverse("admin:tools_catalog_mcpconnection_add"),
         reverse("admin:tools_catalog_httpservice_add"),

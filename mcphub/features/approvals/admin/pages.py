@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from invocations.admin.links import of_feature
 from invocations.admin.reading import HiddenBodies, RecordedReading, hidden_words
 from invocations.redaction import load as redaction
 from invocations.redaction.records import RecordRedaction
@@ -380,8 +381,7 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
     def shown_turn(self, row: McpApproval) -> SafeString | str:
         if not row.turn_id:
             return "-"
-        address = reverse("admin:chat_query_change", args=[row.turn_id])
-        return format_html('<a class="hub-link hub-mono" href="{}">{}</a>', address, row.turn_id)
+        return of_feature("admin:chat_query_change", row.turn_id, row.turn_id)
 
     @admin.display(description=_("ID of the call at the model"))
     def shown_call(self, row: McpApproval) -> SafeString | str:
