@@ -21,7 +21,7 @@ class Channel:
     def __init__(self) -> None:
         self.begun = asyncio.Event()
 
-    async def progress(self, *_: Any) -> None:
+    async def progress(self, *_: Any, is_own: bool) -> None:
         self.begun.set()
 
 
