@@ -173,8 +173,6 @@ def needed(runtime: str) -> Path:
         found = node(OPENAI, install=may_install)
     elif runtime == "model":
         found = model(install=may_install)
-    elif runtime in AGENTS:
-        found = agent(runtime, install=may_install)
     else:
         found = python(runtime, install=may_install)
     if found is None:

@@ -145,9 +145,16 @@ def test_the_inspector_reads_a_range_and_fields_of_its_own(hub: Hub, other: str,
 
 
 @pytest.mark.rig
+@pytest.mark.long
 def test_langchain_reads_a_range_and_fields_of_its_own(hub: Hub, other: str) -> None:
     script = Path(install.__file__).parent / "handles_langchain.py"
-    command = [str(install.needed("langchain")), str(script), f"{hub.url}/mcp", _key(hub, "langchain"), other]
+    command = [
+        str(install.agent("langchain", install=True)),
+        str(script),
+        f"{hub.url}/mcp",
+        _key(hub, "langchain"),
+        other,
+    ]
     seen = _ran(command, dict(os.environ))
     assert seen["last"] == 499
     assert "[0,1]" in seen["chosen"].replace(" ", "")
