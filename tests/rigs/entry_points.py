@@ -264,7 +264,7 @@ class Remote(EntryPoint):
                 elif name == "data" and kind == "ready":
                     self.connection = json.loads(value)["connectionId"]
                     self.is_open.set()
-                elif name == "data":
+                elif name == "data" and kind != "heartbeat":  # one comes where a slow machine takes long
                     self.events.append((kind, value))
                     if '"the-last"' in value:
                         return

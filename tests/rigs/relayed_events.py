@@ -133,8 +133,7 @@ def _run(hub: Hub, upstream: EventUpstream, receiver: CallbackReceiver, count: i
         if start >= count * (killed + 1) / (kills + 1):
             # Not before the hub receives: else a kill would find nobody at work.
             until(functools.partial(_is_under_way, upstream, clients["poll"], start // 2))
-            for worker in hub.operate(events.receivers):
-                os.kill(worker, signal.SIGKILL)
+            until(functools.partial(_has_killed, hub))
             killed += 1
     with contextlib.suppress(AssertionError):
         until(
@@ -161,6 +160,16 @@ def _run(hub: Hub, upstream: EventUpstream, receiver: CallbackReceiver, count: i
     print(f"{killed} kills, {took:.0f} s; streams opened at the upstream: {opened}; breaks of clients: {breaks}")
     print(f"sent once more to the callback, under the same webhook-id: {again}")
     return 1 if problems else 0
+
+
+def _has_killed(hub: Hub) -> bool:
+    """Kill the workers that receive; return whether there were any. A lease may name one that has just ended."""
+    found = 0
+    for worker in hub.operate(events.receivers):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+            found += 1
+    return found > 0
 
 
 def _is_under_way(upstream: EventUpstream, client: Subscriber, count: int) -> bool:
