@@ -30,7 +30,7 @@ MCPHUB_VERSION = "1.0.0"
 MCPHUB_EMBEDDED = False
 """True in a host project: mcphub/embedding/host.py takes the hub's settings from here."""
 MCPHUB_FOLLOW_PEOPLE = True
-"""Whether edits of people and groups are in the history; a host may set it off."""
+"""Edits of people and groups are recorded in the history. A host may set it off."""
 MCPHUB_CHILDREN_DIR = Path(env.text("MCPHUB_CHILDREN_DIR", str(MCPHUB_DATA_DIR / "children"))).absolute()
 MCPHUB_CHILDREN_WRITABLE = env.folders("MCPHUB_CHILDREN_WRITABLE")
 MCPHUB_WORKLOAD_TOKENS = env.text("MCPHUB_WORKLOAD_TOKENS", "")

@@ -17,7 +17,7 @@ class PeopleTables(NamedTuple):
     key: str
     """The column of the primary key, an integer or a UUID."""
     is_counted: bool
-    """Whether the key is an integer."""
+    """The key is an integer; otherwise a UUID."""
     name: str
     """The field that a person logs in by."""
     name_column: str

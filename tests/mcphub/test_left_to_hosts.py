@@ -27,7 +27,7 @@ def is_left(request: pytest.FixtureRequest, db: None, settings: Any) -> bool:
 
 
 def give_tokens(person: User, *, expires: Any) -> None:
-    """Give the person a token and a code, by a client that came by itself two days ago."""
+    """Make a token and a code for the person, by a client that registered itself two days ago."""
     itself = Application.RegistrationSource.DCR
     client = Application.objects.create(name="desk", client_type="public", registration_source=itself)
     Application.objects.update(created=timezone.now() - timedelta(days=2))
