@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests import operations
+from tests.clients import install
 from tests.servers import Hub, until
 from tests.wire import approving
 from tests.wire.conftest import TOOLBOX
@@ -183,6 +184,7 @@ def test_the_inspector_has_nobody_to_ask(hub: Hub, way: str) -> None:
 
 
 def test_the_inspector_waits_while_its_call_is_held(patient: Hub) -> None:
+    install.needed("node")  # a skip in the other thread would leave this one waiting
     box = Box(patient)
     with ThreadPoolExecutor() as apart:
         shown = apart.submit(inspected, [*reached(patient, "modern"), *call_of("count", box.name)])
