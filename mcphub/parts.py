@@ -350,7 +350,7 @@ class NoticeFollower:
 @dataclass(frozen=True, slots=True)
 class EvidenceFile:
     """A file of lines in each archive of evidence: a function that takes the period's first moment and the one after
-    its last, and yields JSON objects. It is called in the workspace of the archive.
+    its last, and yields JSON objects, in which times may be `datetime`. It is called in the workspace of the archive.
     """
 
     name: str

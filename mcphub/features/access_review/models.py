@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -202,7 +201,3 @@ def refuse_reviewers(people: Iterable[Any], workspace: int | None) -> None:
     if unable:
         words = _t("%(names)s can't decide about access: give them a role that may, or choose others.")
         raise ValidationError({"reviewers": words % {"names": ", ".join(sorted(unable))}})
-
-
-def moment_of(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()

@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from mcphub.features.access_review.models import AccessReview, ReviewedGrant, moment_of
+from mcphub.features.access_review.models import AccessReview, ReviewedGrant
 from sessions_app.protocol.json import Json
 
 REMINDED_BEFORE: Final = timedelta(days=7)
@@ -42,25 +42,25 @@ def _facts(reviews: QuerySet[AccessReview]) -> dict[str, dict[str, Json]]:
     }
 
 
-def evidence(since: datetime, until: datetime) -> Iterator[dict[str, Json]]:
+def evidence(since: datetime, until: datetime) -> Iterator[dict[str, Any]]:
     """Return each row of the reviews that were under way in a period, with its decision."""
     reviews = AccessReview.objects.filter(started_at__lt=until).exclude(closed_at__lt=since)
     rows = ReviewedGrant.objects.filter(review__in=reviews.filter(due_at__gte=since).values("pk"))
     for row in rows.select_related("review").order_by("review_id", "pk").iterator(_ROWS):
         yield {
             "review": row.review.name,
-            "started": moment_of(row.review.started_at),
-            "due": moment_of(row.review.due_at),
-            "closed": moment_of(row.review.closed_at),
+            "started": row.review.started_at,
+            "due": row.review.due_at,
+            "closed": row.review.closed_at,
             "who": row.label,
             "principal": row.principal,
             "kind": row.kind,
             "by": row.grant,
             "tools": row.tool_count,
-            "last_used": moment_of(row.last_used_at),
+            "last_used": row.last_used_at,
             "unused": row.is_unused,
             "decision": row.state,
             "reason": row.reason,
             "decided_by": row.decided_by,
-            "decided_at": moment_of(row.decided_at),
+            "decided_at": row.decided_at,
         }

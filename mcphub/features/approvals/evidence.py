@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from mcphub.features.approvals.models import McpApproval
-from sessions_app.protocol.json import Json
 
 _FIELDS = (
     "created_at",
@@ -29,8 +29,7 @@ _FIELDS = (
 _ROWS = 2000
 
 
-def approvals(since: datetime, until: datetime) -> Iterator[dict[str, Json]]:
+def approvals(since: datetime, until: datetime) -> Iterator[dict[str, Any]]:
     """Return what was asked in a period, with its decision."""
     asked = McpApproval.objects.filter(created_at__gte=since, created_at__lt=until).order_by("pk").values(*_FIELDS)
-    for row in asked.iterator(_ROWS):
-        yield {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+    yield from asked.iterator(_ROWS)

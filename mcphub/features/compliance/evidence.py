@@ -13,9 +13,9 @@ import os
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -37,6 +37,8 @@ from sessions_app.models import ApiKey
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
 from sessions_app.workspaces.scope import Scope, acting_in
+
+Row = Mapping[str, Json | date]
 
 MARK: Final = b"mcphub evidence 1\n"
 """Before the manifest in what is signed, so that the signature serves for nothing else."""
@@ -97,7 +99,7 @@ def write(out: Path, period: Period, signer: Signs, language: str) -> dict[str, 
     return manifest
 
 
-def contents(period: Period) -> dict[str, Iterable[dict[str, Json]]]:
+def contents(period: Period) -> dict[str, Iterable[Row]]:
     """Return the lines of each file, which are read while they are written; those of features included."""
     return {
         "blocks.jsonl": _blocks(period),
@@ -156,12 +158,13 @@ def _filled(archive: zipfile.ZipFile, period: Period, signer: Signs, language: s
     return manifest
 
 
-def _written(archive: zipfile.ZipFile, name: str, lines: Iterable[dict[str, Json]], gathered: Gathered) -> Json:
+def _written(archive: zipfile.ZipFile, name: str, lines: Iterable[Row], gathered: Gathered) -> Json:
     size = count = 0
     digest = hashlib.sha256()
     kept = gathered.tables.setdefault(name, [])
     with archive.open(name, "w", force_zip64=True) as file:
-        for line in lines:
+        for row in lines:
+            line = {name: value.isoformat() if isinstance(value, date) else value for name, value in row.items()}
             text = json.dumps(line) + b"\n"
             file.write(text)
             digest.update(text)
@@ -175,12 +178,11 @@ def _written(archive: zipfile.ZipFile, name: str, lines: Iterable[dict[str, Json
 # What is in it ------------------------------------------------------------------------------------------
 
 
-def _rows(rows: QuerySet[Any], *fields: str) -> Iterator[dict[str, Json]]:
-    for row in rows.order_by("pk").values(*fields).iterator(_ROWS):
-        yield {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+def _rows(rows: QuerySet[Any], *fields: str) -> Iterator[Row]:
+    yield from rows.order_by("pk").values(*fields).iterator(_ROWS)
 
 
-def _blocks(period: Period) -> Iterator[dict[str, Json]]:
+def _blocks(period: Period) -> Iterator[Row]:
     """Blocks that were sealed in the period: whoever has an export of the log compares its roots."""
     return _rows(
         period.of(AuditBlock.objects.all(), "sealed_at"),
@@ -188,56 +190,60 @@ def _blocks(period: Period) -> Iterator[dict[str, Json]]:
     )
 
 
-def _verifications(period: Period) -> Iterator[dict[str, Json]]:
+def _verifications(period: Period) -> Iterator[Row]:
     rows = period.of(AuditVerification.objects.all(), "verified_at")
     # The background looks every few seconds: what it found counts, and that it looked each day.
     yield from _rows(rows.exclude(way="watch", problem=""), "verified_at", "way", "size", "blocks", "problem")
     days = rows.filter(way="watch", problem="").values("verified_at__date").annotate(runs=Count("pk"))
     for day in days.order_by("verified_at__date"):
-        yield {"day": day["verified_at__date"].isoformat(), "way": "watch", "runs": day["runs"], "problem": ""}
+        yield {"day": day["verified_at__date"], "way": "watch", "runs": day["runs"], "problem": ""}
 
 
-def _removals(period: Period) -> Iterator[dict[str, Json]]:
+def _removals(period: Period) -> Iterator[Row]:
     rows = period.of(AuditTombstone.objects.all(), "removed_at")
     return _rows(rows, "removed_at", "kind", "first_block", "last_block", "row_count", "text", "signature")
 
 
-def _retention(period: Period) -> Iterator[dict[str, Json]]:
+def _retention(period: Period) -> Iterator[Row]:
     policy = AuditPolicy.objects.first()
     yield {"rows_days": policy.rows_days if policy else None, "bodies_days": policy.bodies_days if policy else None}
     for hold in AuditHold.objects.order_by("pk") if period.scope is None else ():
-        moments = {"set": _moment(hold.created_at), "released": _moment(hold.released_at)}
-        yield {"hold": hold.name, "reason": hold.reason, "covers": hold.description(), **moments}
+        yield {
+            "hold": hold.name,
+            "reason": hold.reason,
+            "covers": hold.description(),
+            "set": hold.created_at,
+            "released": hold.released_at,
+        }
 
 
-def _changes(period: Period) -> Iterator[dict[str, Json]]:
+def _changes(period: Period) -> Iterator[Row]:
     rows = period.of(AuditEvent.objects.all(), "happened_at")
     fields = ("id", "happened_at", "kind", "actor", "actor_label", "via", "subject_model", "subject_id")
     return _rows(rows, *fields, "subject_label", "before", "after", "reason")
 
 
-def _waiting(period: Period) -> Iterator[dict[str, Json]]:
+def _waiting(period: Period) -> Iterator[Row]:
     rows = period.of(WaitingChange.objects.all(), "created_at")
     fields = ("created_at", "subject_model", "subject_label", "before", "after", "reason", "proposer_label")
     return _rows(rows, *fields, "state", "decided_by", "decided_at", "answer")
 
 
-def _refused(period: Period) -> Iterator[dict[str, Json]]:
+def _refused(period: Period) -> Iterator[Row]:
     """Calls that were refused, and those of which something is masked on record. Bodies are not in it."""
     rows = period.calls().filter(Q(error_code__in=_DECIDED) | Q(guardrails__gt=""))
     fields = ("invocation_id", "received_at", "caller_label", "tool_name", "tool_version", "error_code")
     return _rows(rows, *fields, "policy_rule", "policy_version", "guardrails", "occurrences")
 
 
-def _counted(period: Period, *by: str) -> Iterator[dict[str, Json]]:
+def _counted(period: Period, *by: str) -> Iterator[Row]:
     """Calls by some columns: how many, how many of them failed, the first and the last."""
     found = period.calls().values(*by).annotate(calls=Count("pk"), failed=Count("pk", filter=Q(status="error")))
     found = found.annotate(first=Min("received_at"), last=Max("received_at"))
-    for row in found.order_by(*by).iterator(_ROWS):
-        yield {**row, "first": row["first"].isoformat(), "last": row["last"].isoformat()}
+    yield from found.order_by(*by).iterator(_ROWS)
 
 
-def _access(period: Period) -> Iterator[dict[str, Json]]:
+def _access(period: Period) -> Iterator[Row]:
     """People and keys that exist now: what they may do, when they last did, and whether not for `UNUSED_DAYS`."""
     before = timezone.now() - timedelta(days=UNUSED_DAYS)
     if period.scope is None:
@@ -248,7 +254,7 @@ def _access(period: Period) -> Iterator[dict[str, Json]]:
                 "superuser": person.is_superuser,
                 "groups": sorted(group.name for group in person.groups.all()),
                 "second_factors": sorted(factor.kind for factor in person.second_factors.all()),
-                "last_login": _moment(person.last_login),
+                "last_login": person.last_login,
                 "unused": person.is_active and (person.last_login or person.date_joined) < before,
             }
     for key in ApiKey.objects.order_by("pk").select_related("owner").prefetch_related("groups"):
@@ -260,16 +266,12 @@ def _access(period: Period) -> Iterator[dict[str, Json]]:
             "service": key.service,
             "scopes": list(key.scopes),
             "groups": sorted(group.name for group in key.groups.all()),
-            "created": _moment(key.created_at),
-            "expires": _moment(key.expires_at),
-            "revoked": _moment(key.revoked_at),
-            "last_used": _moment(key.last_used_at),
+            "created": key.created_at,
+            "expires": key.expires_at,
+            "revoked": key.revoked_at,
+            "last_used": key.last_used_at,
             "unused": usable and (key.last_used_at or key.created_at) < before,
         }
-
-
-def _moment(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
 
 
 # Checked by an outsider ----------------------------------------------------------------------------------
