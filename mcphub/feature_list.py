@@ -61,7 +61,7 @@ def chosen(words: Sequence[str]) -> list[str]:
     No words: all. Names: these alone, and those that are always on. With a minus: all but these. `none`: the core.
     """
     features = known()
-    unknown = sorted({word.removeprefix("-") for word in words} - set(features) - {NONE})
+    unknown = sorted(word for word in set(words) - {NONE} if word.removeprefix("-") not in features)
     if unknown:
         raise ImproperlyConfigured(
             f"MCPHUB_FEATURES names {', '.join(unknown)}, and there is no such feature. Features are "
@@ -82,11 +82,20 @@ def chosen(words: Sequence[str]) -> list[str]:
         for name, config in features.items()
         if config.always or ((name in only) if only else (name not in without))
     ]
-    for name in on:
-        missing = [each for each in features[name].requires if each not in on]
-        if missing:
-            raise ImproperlyConfigured(
-                f"MCPHUB_FEATURES leaves out {', '.join(missing)}, which {name} needs. Leave out {name} too, or keep "
-                f"{', '.join(missing)}."
-            )
+    missing = sorted({each for name in on for each in features[name].requires} - set(on))
+    if missing:
+        needing = _needing(missing, on)
+        raise ImproperlyConfigured(
+            f"MCPHUB_FEATURES leaves out {', '.join(missing)}, without which {', '.join(needing)} cannot be on. "
+            f"Leave out {', '.join(needing)} too, or keep {', '.join(missing)}."
+        )
     return on
+
+
+def _needing(missing: Sequence[str], on: Sequence[str]) -> list[str]:
+    """Return the features that need the missing ones, or one that does: leaving these out leaves no other to name."""
+    gone, needing = set(missing), []
+    while more := [name for name in on if name not in gone and gone.intersection(known()[name].requires)]:
+        gone.update(more)
+        needing += more
+    return sorted(needing)

@@ -222,7 +222,11 @@ def _plain(field: models.Field[Any, Any], value: object) -> Json:
 
 
 def _on_delete(instance: models.Model, **_: object) -> None:
-    _record("deleted", instance, before=state_of(instance))
+    """Record the row as the database has it; nothing where somebody else deleted it since it was read."""
+    stored = type(instance)._base_manager.select_for_update().filter(pk=instance.pk).first()
+    if stored is not None:
+        stored.__dict__["change_reason"] = getattr(instance, "change_reason", "")
+        _record("deleted", stored, before=state_of(stored))
 
 
 # Links ---------------------------------------------------------------------------------------------------

@@ -194,7 +194,13 @@ def test_names_choose_these_and_those_that_are_always_on() -> None:
     ("words", "said"),
     [
         (["chatt"], "there is no such feature. Features are access_review, "),
-        (["-chatt"], "there is no such feature"),
+        (["-chatt"], "names -chatt, and there is no such feature"),
+        (["-none"], "names -none, and there is no such feature"),
+        (
+            ["-quotas"],
+            "without which chat, demo, embeddings cannot be on. Leave out chat, demo, embeddings too, or keep",
+        ),
+        (["backup", "embeddings"], "Leave out embeddings too, or keep chat"),
         (["chat", "-scim"], "mixes names with names to leave out"),
         (["-login"], "cannot leave out login"),
     ],
@@ -202,3 +208,14 @@ def test_names_choose_these_and_those_that_are_always_on() -> None:
 def test_words_that_choose_nothing_sensible_are_rejected(words: list[str], said: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=said):
         feature_list.chosen(words)
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_a_feature_can_be_left_out_with_those_that_the_refusal_names(name: str) -> None:
+    words = [f"-{name}"]
+    try:
+        feature_list.chosen(words)
+    except ImproperlyConfigured as refusal:
+        named = str(refusal).partition("Leave out ")[2].partition(" too, or keep")[0].split(", ")
+        words += [f"-{each}" for each in named]
+    assert not {word[1:] for word in words}.intersection(feature_list.chosen(words))

@@ -319,6 +319,14 @@ def test_a_wrong_choice_is_refused_with_those_there_are(auditor, rows):
     assert error["details"]["fields"]["status"] == ["'fine' is none of its values. They are: ok, error."]
 
 
+@pytest.mark.parametrize("word", ["50%", "%s", "%(value)d"])
+@pytest.mark.parametrize("address", [LIST, f"{LIST}facets/", "/api/connections/"])
+def test_a_wrong_choice_with_a_percent_sign_is_quoted_in_the_refusal(admin_client, rows, address, word):
+    name = "transport"
+    error = error_of(admin_client.get(address, {name: word}), 400, "invalid_params")
+    assert error["details"]["fields"][name][0].startswith(f"{word!r} is none of its values.")
+
+
 def test_a_filter_takes_so_many_values_and_no_more(auditor, rows):
     many = "&".join(f"tool=t{number}" for number in range(51))
     error = error_of(auditor.get(f"{LIST}?{many}"), 400, "invalid_params")

@@ -212,6 +212,26 @@ def test_links_are_on_record_from_both_sides_and_when_they_go() -> None:
     assert (last().kind, last().before["tools"]) == ("mcptoolset.deleted", ["greet"])
 
 
+@pytest.mark.parametrize("made", [McpToolsetFactory, GroupFactory])
+def test_a_row_that_two_people_delete_at_once_is_deleted_once_on_record(made) -> None:
+    row = made()
+    again = type(row).objects.get(pk=row.pk)
+    row.delete()
+    count = AuditEvent.objects.count()
+    again.delete()
+    assert AuditEvent.objects.count() == count
+
+
+def test_a_deletion_has_the_row_as_it_was_by_then_and_the_reason() -> None:
+    toolset = McpToolsetFactory(title="First")
+    read_before = type(toolset).objects.get(pk=toolset.pk)
+    toolset.title = "Second"
+    toolset.save()
+    read_before.change_reason = "unused"
+    read_before.delete()
+    assert (last().kind, last().reason, last().before["title"]) == ("mcptoolset.deleted", "unused", "Second")
+
+
 # The whole row as it was -------------------------------------------------------------------------------
 
 

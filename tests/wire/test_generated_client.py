@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from invocations.chain import verifier
+from tests import operations
 from tests.clients import install
 from tests.servers import Hub, until
 from tests.waiting import PATIENCE_SECONDS
@@ -24,6 +26,13 @@ pytestmark = pytest.mark.rig
 
 PROGRAM = Path(install.__file__).with_name("generated_auditor.py")
 _SECONDS = 400
+
+
+@pytest.fixture
+def speaker(hub: Hub) -> Iterator[Speaker]:
+    """Speaks by a key of its own: others' calls by the shared one may fill more than a page."""
+    with Speaker(hub.url, hub.operate(operations.issue_key, "generated", ["tools:list", "tools:call"])) as made:
+        yield made
 
 
 def test_a_generated_client_does_the_four_tasks_of_an_auditor(hub: Hub, speaker: Speaker, tmp_path: Path) -> None:
@@ -55,7 +64,7 @@ def test_a_generated_client_does_the_four_tasks_of_an_auditor(hub: Hub, speaker:
     assert told["pages"] >= 3
     expected = [each["sequence"] for each in hub.rows(tool="echo", principal=caller)]
     assert told["sequences"] == expected
-    assert len(expected) >= 5
+    assert len(expected) == 5
 
     assert told["blocks"] >= 1
     assert str(row["invocation_id"]) in (tmp_path / "audit.jsonl").read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from django import forms
 from django.contrib import admin
@@ -26,6 +25,7 @@ from mcphub.features.audit_export.delivering import try_target
 from mcphub.features.audit_export.destinations.kinds import missing
 from mcphub.features.audit_export.models import ShippingState, ShippingTarget
 from sessions_app.kit.admin.base import detail_action, mark, moment
+from sessions_app.kit.entered import parts_of
 from sessions_app.kit.shown import visible
 from tools_catalog.admin.one_secret import OneSecretAdmin
 
@@ -59,7 +59,7 @@ class TargetForm(_FormBase):
     def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         # Else whoever may edit the address, but does not know the secret, could have it sent to a host of his own.
-        before, after = urlsplit(self.initial.get("address") or ""), urlsplit(cleaned.get("address") or "")
+        before, after = parts_of(self.initial.get("address") or ""), parts_of(cleaned.get("address") or "")
         moved = (before.scheme, before.netloc) != (after.scheme, after.netloc)
         if self.instance.ciphertext and moved and not cleaned.get("new_secret") and not cleaned.get("forget_secret"):
             self.add_error("address", _t("The address has another host. Enter the secret again, or delete it."))

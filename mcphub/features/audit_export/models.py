@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -16,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from invocations.chain.models import AuditBlock
 from sessions_app.history.guarding import GuardedModel
+from sessions_app.kit.entered import parts_of
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.secrets import KeepsOneSecret
@@ -200,14 +200,14 @@ class ShippingTarget(KeepsOneSecret, GuardedModel):
 
     def _clean_s3(self) -> None:
         self._clean_url()
-        url = urlsplit(self.address)
+        url = parts_of(self.address)
         if not url.path.strip("/") or url.query or url.fragment:
             raise ValidationError({"address": _("Enter https://endpoint/bucket or https://endpoint/bucket/prefix.")})
         if not self.access_id:
             raise ValidationError({"access_id": _("S3 needs an access key id.")})
 
     def _clean_url(self) -> None:
-        url = urlsplit(self.address)
+        url = parts_of(self.address)
         if url.scheme != "https" and not (url.scheme == "http" and url.hostname in ("localhost", "127.0.0.1", "::1")):
             raise ValidationError({"address": _("Enter an https address. http is accepted for loopback only.")})
         try:
@@ -216,11 +216,8 @@ class ShippingTarget(KeepsOneSecret, GuardedModel):
             raise ValidationError({"address": str(error)}) from error
 
     def _clean_syslog(self) -> None:
-        try:
-            url = urlsplit(self.address)
-            is_one = url.scheme in ("tls", "tcp") and bool(url.hostname and url.port) and not url.path.strip("/")
-        except ValueError:
-            is_one = False
+        url = parts_of(self.address)
+        is_one = url.scheme in ("tls", "tcp") and bool(url.hostname and url.port) and not url.path.strip("/")
         if not is_one or url.query or url.fragment or url.username:
             raise ValidationError({"address": _("Enter tls://host:6514 or tcp://host:601.")})
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from asgiref.sync import async_to_sync
 from django.core.exceptions import ValidationError
@@ -17,6 +16,7 @@ from rest_framework.response import Response
 from mcphub.features.chat.models import ChatModel, ChatProvider, ChatProviderState
 from mcphub.features.chat.providers import health, probe
 from mcphub.features.chat.providers.snapshot import model_of, provider_of
+from sessions_app.kit.entered import parts_of
 from sessions_app.kit.lists.filters import ListFilter, OneOf, TextIs, YesOrNo
 from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.tried import TriedSerializer, tried
@@ -128,7 +128,7 @@ class ProviderSerializer(ReasonedSerializer):
 
 
 def _host(address: str) -> tuple[str, str]:
-    parts = urlsplit(address.strip())
+    parts = parts_of(address)
     return parts.scheme, parts.netloc
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 from cryptography import x509
 from django.conf import settings
@@ -23,6 +22,7 @@ from sessions_app import bus
 from sessions_app.history import events
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.history.recording import RecordedModel
+from sessions_app.kit.entered import parts_of
 from sessions_app.kit.fields import JSONText
 from sessions_app.kit.people_tables import PEOPLE
 from sessions_app.protocol.errors import EgressRefused
@@ -186,7 +186,7 @@ class LoginProvider(KeepsOneSecret, GuardedModel):
             raise ValidationError({"groups": _("Map at least one group: otherwise nobody can log in.")})
 
     def _check_issuer(self) -> None:
-        address = urlsplit(self.issuer)
+        address = parts_of(self.issuer)
         if address.query or address.fragment or "@" in address.netloc:
             raise ValidationError({"issuer": _("Enter only the issuer, without ? # or @.")})
         try:
@@ -231,7 +231,7 @@ def check_saml(provider: LoginProvider) -> None:
     """Raise ValidationError, by field, where logins by SAML could not work."""
     if find_spec("onelogin") is None:
         raise ValidationError({"kind": _("SAML is an optional extra: install `mcphub[saml]` and restart the hub.")})
-    address = urlsplit(provider.login_address)
+    address = parts_of(provider.login_address)
     is_near = address.hostname in ("127.0.0.1", "::1", "localhost")
     if not address.hostname or address.scheme not in (("https", "http") if is_near else ("https",)):
         raise ValidationError({"login_address": _("Enter an https address, or one on this machine.")})

@@ -15,9 +15,9 @@ from django.core.exceptions import ValidationError as Invalid
 from django.db.models import Model, QuerySet
 from django_filters import rest_framework as filters  # type: ignore[import-untyped]
 from django_filters.fields import IsoDateTimeField  # type: ignore[import-untyped]
-from django_filters.utils import translate_validation  # type: ignore[import-untyped]
 from drf_spectacular.utils import extend_schema_field
 from rest_framework.exceptions import ValidationError
+from rest_framework.fields import get_error_detail
 from rest_framework.request import Request
 
 from sessions_app.kit.lists.filters import (
@@ -224,8 +224,8 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         if getattr(view, "detail", False):
             refuse_strange(request, ())
             return queryset
-        rows: QuerySet[Any] = super().filter_queryset(request, queryset, view)
-        return rows
+        filterset = self.valid_filterset(request, queryset, view)
+        return queryset if filterset is None else filterset.qs
 
     def get_filterset(self, request: Request, queryset: QuerySet[Model], view: object) -> Any:
         """Refuse unknown parameters. A view names in `parameters` those that are no filters."""
@@ -238,10 +238,14 @@ class StrictFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc]
         return super().get_filterset(request, queryset, view)
 
     def valid_filterset(self, request: Request, queryset: QuerySet[Model], view: object) -> Any:
-        """Return the view's filter set, or raise ValidationError; for views that need more of it than its rows."""
+        """Return the view's filter set, None where it has none, or raise ValidationError.
+
+        The library's own translation formats each message, and so fails where a value with `%` is quoted in one.
+        """
         filterset = self.get_filterset(request, queryset, view)
-        if not filterset.is_valid():
-            raise translate_validation(filterset.errors)
+        if filterset is not None and not filterset.is_valid():
+            problems = filterset.errors.as_data()
+            raise ValidationError({name: get_error_detail(Invalid(found)) for name, found in problems.items()})
         return filterset
 
 

@@ -76,6 +76,8 @@ def test_a_program_reads_providers_with_their_state_and_writes_none() -> None:
     [
         ({"slug": "A B"}, 400, "slug"),
         ({"base_url": "https://models.example/v1?x=1"}, 409, "base_url"),
+        ({"base_url": "http://[::1"}, 409, "base_url"),
+        ({"base_url": "https://models.example:99999/v1"}, 409, "base_url"),
         ({"headers": {"Authorization": "Bearer x"}}, 409, "headers"),
         ({"headers": []}, 400, "headers"),
         ({"retries": 9}, 400, "retries"),

@@ -21,6 +21,9 @@ from tests.waiting import PATIENCE_SECONDS
 
 MODEL = "openai/scripted-large"
 HUB: dict[str, Any] = {"type": "mcp", "server_label": "tools", "server_url": "hub", "require_approval": "never"}
+LOOK: dict[str, Any] = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+CRM: dict[str, Any] = {"type": "namespace", "name": "crm", "description": "Customers", "tools": [LOOK]}
+CALL: dict[str, Any] = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
 
 
 def ask(client: openai.OpenAI, *steps: Step, **more: Any) -> Any:
@@ -118,6 +121,19 @@ def test_the_clients_own_function_goes_out_and_comes_back(client: openai.OpenAI)
     answered = [{"type": "function_call_output", "call_id": call.call_id, "output": "fünf"}]
     second = client.responses.create(model=MODEL, previous_response_id=first.id, input=answered, tools=tools)  # type: ignore[arg-type]
     assert second.output_text == "Done."
+
+
+def test_a_request_chooses_a_function_of_a_namespace(
+    client: openai.OpenAI, providers: dict[str, ScriptedProvider]
+) -> None:
+    name = uuid.uuid4().hex
+    choice: Any = {"type": "function", "namespace": "crm", "name": "look"}
+    text = script(calls(("crm__look", {"name": name}, "call_in")))
+    made: Any = client.responses.create(model=MODEL, input=text, tools=[CRM, CRM], tool_choice=choice)  # type: ignore[list-item]
+    assert (made.output[0].namespace, made.output[0].name) == ("crm", "look")
+    sent = providers["openai"].about(name)[-1]["body"]
+    assert sent["tool_choice"] == {"type": "function", "function": {"name": "crm__look"}}
+    assert [each["function"]["name"] for each in sent["tools"]] == ["crm__look"]
 
 
 @pytest.mark.parametrize("is_additional", [False, True])
@@ -297,6 +313,20 @@ def test_a_server_is_looked_up_and_never_dialled(client: openai.OpenAI, tool: di
             {"input": [{"type": "additional_tools", "tools": [{"type": "shell"}]}, {"role": "user", "content": "x"}]},
             "input[0].tools[0].type",
         ),
+        ({"input": [{"type": "additional_tools"}, {"role": "user", "content": "x"}]}, "input[0].tools"),
+        ({"input": [{**CALL, "namespace": 5}]}, "input[0].namespace"),
+        ({"tools": [CRM, {**LOOK, "name": "crm__look"}]}, "tools[1].name"),
+        (
+            {"tools": [{**CRM, "name": "crm__a"}, {**CRM, "tools": [{**LOOK, "name": "a__look"}]}]},
+            "tools[1].tools[0].name",
+        ),
+        (
+            {"tools": [CRM], "tool_choice": {"type": "function", "name": "look", "namespace": []}},
+            "tool_choice.namespace",
+        ),
+        ({"text": "json"}, "text"),
+        ({"text": {"format": "json"}}, "text.format"),
+        ({"reasoning": "high"}, "reasoning"),
         ({"max_tool_calls": 0}, "max_tool_calls"),
         ({"tool_choice": "maybe"}, "tool_choice"),
         ({"metadata": {"a": "x" * 513}}, "metadata"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from asgiref.sync import async_to_sync
 from django import forms
@@ -25,6 +24,7 @@ from mcphub.features.chat.providers import health, probe
 from mcphub.features.chat.providers.snapshot import model_of, provider_of
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
+from sessions_app.kit.entered import parts_of
 from sessions_app.kit.shown import mono, visible
 from tools_catalog.admin.one_secret import OneSecretAdmin
 
@@ -56,7 +56,7 @@ class ProviderForm(_FormBase):
     def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         # Else whoever may edit the address, but does not know the key, could have it sent to a host of his own.
-        before, after = urlsplit(self.initial.get("base_url", "")), urlsplit(cleaned.get("base_url", ""))
+        before, after = parts_of(self.initial.get("base_url", "")), parts_of(cleaned.get("base_url", ""))
         moved = (before.scheme, before.netloc) != (after.scheme, after.netloc)
         if self.instance.ciphertext and moved and not cleaned.get("key") and not cleaned.get("forget_key"):
             self.add_error("key", _t("The address has another host. Enter the key again, or delete it."))

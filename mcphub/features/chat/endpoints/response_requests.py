@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from mcphub.features.chat.endpoints.completion_requests import bound_question
 from mcphub.features.chat.engine import tool_selection
@@ -66,7 +67,7 @@ class ResponseRequest:
     functions: list[dict[str, Json]] = field(default_factory=list)
     """The client's own, in the shape of chat completions."""
     namespaces: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Functions of namespaces by the name that the model knows: the namespace, and the name in it."""
+    """The client's functions by the name that the model knows: the namespace, empty without one, and the name in it."""
     parameters: dict[str, Json] = field(default_factory=dict)
     max_calls: int | None = None
     stream: bool = False
@@ -94,7 +95,8 @@ def read(body: dict[str, Json], *, most_characters: int) -> ResponseRequest:
     if not messages and not decisions:
         raise invalid("input", "input must be a text, or a list with at least one item.")
     bound_question(messages, most_characters, "input")
-    _tools(request, body.get("tools"), "tools")
+    if body.get("tools") is not None:
+        _tools(request, body["tools"], "tools")
     for where, tools in more_tools:
         _tools(request, tools, where)
     request.max_calls = body.get("max_tool_calls")
@@ -104,10 +106,10 @@ def read(body: dict[str, Json], *, most_characters: int) -> ResponseRequest:
     choice = _tool_choice(body.get("tool_choice"))
     if choice is not None:
         request.parameters["tool_choice"] = choice
-    effort = (body.get("reasoning") or {}).get("effort") if isinstance(body.get("reasoning"), dict) else None
+    effort = _object(body, "reasoning", "reasoning").get("effort")
     if effort is not None:
         request.parameters["reasoning_effort"] = effort
-    _format(request, body.get("text"))
+    _format(request, _object(body, "text", "text"))
     request.echo = _echo(body)
     request.ignored += sorted(name for name in body if name not in _KNOWN and body[name] is not None)
     return request
@@ -195,9 +197,7 @@ def _add_item(messages: list[dict[str, Json]], item: dict[str, Json], where: str
 
 def _call(messages: list[dict[str, Json]], call_id: str, item: dict[str, Json], where: str) -> None:
     """Add a call, by the name that the model knows; calls that stand together were made in one round."""
-    name = _required_text(item, "name", where)
-    namespace = item.get("namespace")
-    name = function_name(namespaced(namespace, name) if isinstance(namespace, str) and namespace else name)
+    name = function_name(_known_name(item, _required_text(item, "name", where), where))
     function = {"name": name, "arguments": _required_text(item, "arguments", where)}
     call = {"id": call_id, "type": "function", "function": function}
     last = messages[-1] if messages else {}
@@ -267,10 +267,16 @@ def namespaced(namespace: str, name: str) -> str:
     return f"{namespace}__{name}"
 
 
+def _known_name(item: dict[str, Json], name: str, where: str) -> str:
+    """Return the name by which the model knows the function that a client names by `namespace` and `name`."""
+    namespace = item.get("namespace")
+    if namespace is not None and not isinstance(namespace, str):
+        raise invalid(f"{where}.namespace", f"{where}.namespace must be a text.")
+    return namespaced(namespace, name) if namespace else name
+
+
 def _tools(request: ResponseRequest, tools: Json, where: str) -> None:
-    """Add tools, those of items after those of the request. Of functions with one name the last applies."""
-    if tools is None:
-        return
+    """Add tools, those of items after those of the request. Of one function that is sent twice the last applies."""
     if not isinstance(tools, list):
         raise invalid(where, f"{where} must be a list.")
     for at, tool in enumerate(tools):
@@ -284,7 +290,8 @@ def _tool(request: ResponseRequest, tool: Json, where: str) -> None:
         request.servers.append(server)
         request.ignored += unused
     elif kind == "function":
-        request.functions.append(_function(tool, where))
+        function = _function(tool, where)
+        _add(request, function, ("", function["function"]["name"]), where)
     elif kind == "namespace":
         _namespace(request, tool, where)
     elif kind == "tool_search" and tool.get("execution") in (None, "server"):
@@ -310,11 +317,23 @@ def _namespace(request: ResponseRequest, tool: dict[str, Json], where: str) -> N
                 f"{place}.type", f"{place} must be of the type function.", openai_code="unsupported_parameter"
             )
         own = _function(each, place)["function"]["name"]
-        known = namespaced(name, own)
-        request.functions.append(_function({**each, "name": known}, place))
-        request.namespaces[known] = (name, own)
+        _add(request, _function({**each, "name": namespaced(name, own)}, place), (name, own), place)
     if tool.get("description"):
         request.ignored.append(f"{where}.description")
+
+
+def _add(request: ResponseRequest, function: dict[str, Any], own: tuple[str, str], where: str) -> None:
+    """Add a function; raise if another one would have its name at the model, whose calls could be of either."""
+    name = function["function"]["name"]
+    other = request.namespaces.setdefault(name, own)
+    if other != own:
+        both = " and ".join(
+            f"{each!r} of {namespace!r}" if namespace else repr(each) for namespace, each in (other, own)
+        )
+        raise invalid(
+            f"{where}.name", f"{where}.name: the model would know both {both} as {name!r}. Rename one of them."
+        )
+    request.functions.append(function)
 
 
 def _function(tool: dict[str, Json], where: str) -> dict[str, Json]:
@@ -333,7 +352,7 @@ def _tool_choice(value: Json) -> Json:
     kind = value.get("type") if isinstance(value, dict) else None
     name = value.get("name") if isinstance(value, dict) else None
     if kind in ("function", "mcp") and isinstance(name, str):
-        return {"type": "function", "function": {"name": name}}
+        return {"type": "function", "function": {"name": _known_name(value, name, "tool_choice")}}  # type: ignore[arg-type]
     if kind == "mcp" and name is None:
         return "required"
     raise invalid(
@@ -341,11 +360,11 @@ def _tool_choice(value: Json) -> Json:
     )
 
 
-def _format(request: ResponseRequest, text: Json) -> None:
-    form = text.get("format") if isinstance(text, dict) else None
-    kind = form.get("type") if isinstance(form, dict) else "text"
+def _format(request: ResponseRequest, text: dict[str, Json]) -> None:
+    form = _object(text, "format", "text.format")
+    kind = form.get("type", "text")
     if kind == "json_schema":
-        schema = {name: value for name, value in form.items() if name != "type"}  # type: ignore[union-attr]
+        schema = {name: value for name, value in form.items() if name != "type"}
         request.parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif kind == "json_object":
         request.parameters["response_format"] = {"type": "json_object"}
@@ -358,6 +377,14 @@ def _text(body: dict[str, Json], member: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise invalid(member, f"{member} must be a text.")
     return value or None
+
+
+def _object(body: dict[str, Json], member: str, where: str) -> dict[str, Json]:
+    """Return the member, or an empty object where it is absent or null."""
+    value = body.get(member)
+    if value is not None and not isinstance(value, dict):
+        raise invalid(where, f"{where} must be an object.")
+    return value or {}
 
 
 def _flag(body: dict[str, Json], member: str, default: bool) -> bool:

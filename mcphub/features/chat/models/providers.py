@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -14,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history.guarding import GuardedModel
 from sessions_app.history.recording import RecordedModel
+from sessions_app.kit.entered import parts_of
 from sessions_app.kit.fields import JSONText
 from sessions_app.models import ApiKey
 from sessions_app.protocol.errors import EgressRefused
@@ -115,7 +115,7 @@ class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
 
     def clean(self) -> None:
         self.base_url = self.base_url.strip().rstrip("/").removesuffix("/chat/completions").rstrip("/")
-        url = urlsplit(self.base_url)
+        url = parts_of(self.base_url)
         if url.query or url.fragment:
             raise ValidationError({"base_url": _("Remove everything from ? or # on.")})
         try:
@@ -144,7 +144,7 @@ class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
 
     @property
     def host(self) -> str:
-        return urlsplit(self.base_url).netloc
+        return parts_of(self.base_url).netloc
 
 
 class ChatProviderState(models.Model):
