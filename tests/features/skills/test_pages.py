@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -17,6 +18,7 @@ from mcphub.features.skills import contents
 from mcphub.features.skills.models import Skill, SkillContent
 from mcphub.features.skills.sweeping import purge
 from sessions_app.history.models import AuditEvent
+from tests.factories import McpToolInvocationFactory
 from tests.features.skills.test_contents import TEXT, zipped
 from tools_catalog.models import McpResource
 
@@ -42,6 +44,18 @@ def test_an_operator_adds_one_from_a_zip_and_the_history_has_it(log_in: Callable
     page = log_in("Viewer").get(page_of(row)).content.decode()
     assert contents.digest_of(b"a") in page
     assert "Be kind." in page
+
+
+def test_the_page_shows_who_reads_the_skill_and_links_to_these_reads(log_in: Callable[..., Any]) -> None:
+    row = Skill(path="acme/refunds")
+    row.take(contents.of_text(TEXT))
+    row.save()
+    read = {"method": "resources/read", "tool_name": "", "tool_version": "", "tool_digest": "0" * 64}
+    McpToolInvocationFactory(**read, target=row.uri, caller_label="reader-one")
+    McpToolInvocationFactory(**read, target="skill://acme/other/SKILL.md", caller_label="reader-two")
+    page = log_in("Viewer").get(page_of(row)).content.decode()
+    assert f"/admin/invocations/mcptoolinvocation/?{urlencode({'target': row.uri})}" in page
+    assert ("reader-one" in page, "reader-two" in page) == (True, False)
 
 
 @pytest.fixture
