@@ -16,6 +16,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from mcphub.cli import main
 from mcphub.features.skills import contents
 from mcphub.features.skills.models import Skill, SkillContent
+from mcphub.features.skills.offered import read_prompts
 from mcphub.features.skills.sweeping import purge
 from sessions_app.history.models import AuditEvent
 from tests.factories import McpToolInvocationFactory
@@ -56,6 +57,17 @@ def test_the_page_shows_who_reads_the_skill_and_links_to_these_reads(log_in: Cal
     page = log_in("Viewer").get(page_of(row)).content.decode()
     assert f"/admin/invocations/mcptoolinvocation/?{urlencode({'target': row.uri})}" in page
     assert ("reader-one" in page, "reader-two" in page) == (True, False)
+
+
+def test_skills_that_are_no_prompts_cost_the_list_of_prompts_nothing(django_assert_num_queries: Any) -> None:
+    row = Skill(path="acme/refunds")
+    row.take(contents.of_text(TEXT))
+    row.save()
+    with django_assert_num_queries(2):
+        assert list(read_prompts()) == []
+    row.as_prompt = True
+    row.save()
+    assert [prompt.name for prompt in read_prompts()] == ["refunds"]
 
 
 @pytest.fixture
