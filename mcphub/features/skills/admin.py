@@ -144,7 +144,7 @@ class SkillForm(_Form):
 @admin.register(Skill)
 class SkillAdmin(ContentAdmin):
     form = SkillForm
-    page_facts = ("shown_uri", "shown_description", "shown_upstream", "version", "state")
+    page_facts = ("shown_uri", "shown_description", "shown_upstream", "version", "state", "shown_findings")
     form_fields = ("upload", "address", "text", "kept_version", "change_reason")
     list_display = ["shown_path", "shown_upstream", "shown_description", "version", "state", _CHANGED]
     list_select_related: ClassVar[bool | list[str]] = ["offer__connection"]
@@ -175,6 +175,7 @@ class SkillAdmin(ContentAdmin):
         _("description"), lambda skill: breakable(clipped(skill.description, 300) or "-"), ordering="description"
     )
     shown_uri = column("URI", lambda skill: mono(skill.uri))
+    shown_findings = column(_("Findings"), lambda skill: "; ".join(map(": ".join, findings(skill.current()).items())))
     shown_upstream = column(_("connection"), lambda skill: skill.upstream or "-", ordering="offer__connection__slug")
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

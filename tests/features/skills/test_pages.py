@@ -144,6 +144,7 @@ def test_what_addresses_models_behind_their_users_back_is_shown(
     assert "plain.txt" not in said
     page = log_in("Viewer").get(page_of(Skill.objects.get())).content.decode()
     assert page.count("Review carefully: ") == 2
+    assert "SKILL.md: override 1; hidden.txt: zero_width 1" in page
     assert main(["skill", "show", "refunds", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["warnings"] == {"SKILL.md": "override 1", "hidden.txt": "zero_width 1"}
 
