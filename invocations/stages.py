@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from invocations.ledger.rows import Recorded
     from sessions_app.protocol.errors import HubError
     from sessions_app.protocol.json import Json
+    from tools_catalog.call.input_requests import InputRequest
     from tools_catalog.catalog.snapshot import Tool
     from tools_catalog.policy.ask import Ask
 
@@ -129,6 +130,10 @@ class Stage(Protocol):
         Tools with calls that the stage does not change are left out. Raises AuditUnavailable.
         """
         return {}
+
+    async def answer(self, record: Recorded, request: InputRequest, value: dict[str, Json]) -> dict[str, Json]:
+        """Return the client's answer to an input request of a call or read as it goes on. Raises the refusal."""
+        return value
 
     def stop(self) -> None:
         """Release resources. The process ends."""
@@ -349,6 +354,12 @@ class Stages:
         if isinstance(record.tool, RowSubject):
             return self.of_read(record.tool, record.configuration)
         return self.of(record.tool, record.configuration).result_stages
+
+    async def answer(self, record: Recorded, request: InputRequest, value: dict[str, Json]) -> dict[str, Json]:
+        """Return the client's answer to an input request as all stages let it go on. Raises the refusal."""
+        for stage in self._stages:
+            value = await stage.answer(record, request, value)
+        return value
 
     async def sent(self, value: Json, subject: RowSubject, configuration: Configuration) -> Json:
         """Return a message of an upstream, such as an event, as all stages let it go on. Raises the refusal."""

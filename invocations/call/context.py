@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """MCP's levels, least severe first (RFC 5424)."""
+_SHOWN = 300
+"""Characters of a client's own words that a tool is shown."""
 
 
 class InputRequester(Protocol):
@@ -169,6 +171,12 @@ class CallContext:
             value = await stage.before(self.record, method, value)
         return value
 
+    async def answer(self, request: InputRequest, value: dict[str, Json]) -> dict[str, Json]:
+        """Return the client's answer to an input request as it goes on. Raises the refusal."""
+        if self.stages is None or self.record is None:
+            return value
+        return await self.stages.answer(self.record, request, value)
+
     def suspended(self) -> Suspended:
         """Return the answer of a call that was suspended until its client has answered."""
         return self.input.suspended()
@@ -252,12 +260,14 @@ class CallNotifier:
 class CallInput:
     """Input requests of one call, and how it is given up until they are answered."""
 
-    __slots__ = ("_asking", "_call", "_keys", "_requester", "_suspending")
+    __slots__ = ("_asking", "_call", "_keys", "_own", "_requester", "_suspending")
 
     def __init__(self, call: CallContext) -> None:
         self._call = call
         self._requester: InputRequester | None = None
         self._keys: set[str] = set()
+        self._own: set[str] = set()
+        """Keys of requests of the hub itself."""
         self._asking: set[asyncio.Task[Any]] = set()
         """Tasks that wait for the client; those of a plain function's thread outlive the call unless they are ended."""
         self._suspending: asyncio.Future[NoReturn] | None = None
@@ -275,7 +285,9 @@ class CallInput:
         return request.is_possible(source.client_capabilities, self._revision)
 
     async def ask(self, requests: Mapping[str, InputRequest], *, is_own: bool = False) -> dict[str, Any]:
-        """Return the answers by key. `is_own`: the hub asks, before the tool may have run, and nothing inspects it."""
+        """Return the answers by key. `is_own`: the hub asks, before the tool may have run, and nothing inspects request
+        or answer.
+        """
         if not self._call.is_open:
             raise Cancelled
         requester = self._ready_requester()
@@ -285,11 +297,13 @@ class CallInput:
         if used:
             raise ValueError(f"A key names one question of a call; {sorted(used)[0]!r} was used before.")
         self._keys |= requests.keys()
+        if is_own:
+            self._own |= requests.keys()
         task = asyncio.current_task()
         assert task is not None
         self._asking.add(task)
         try:
-            if not is_own and self._call.result_stages:
+            if self._call.result_stages and not is_own:
                 requests = {key: await self._inspected(each) for key, each in requests.items()}
             return await requester.ask(self, requests)
         finally:
@@ -303,6 +317,31 @@ class CallInput:
             return request  # the revision has no such request, and so nobody is asked
         given = await self._call.inspected(request.method, params)
         return request if given is params else Inspected(request.method, request, given)
+
+    async def taken(
+        self, key: str, request: InputRequest, answer: Mapping[str, Any], record: Question | Unrecorded
+    ) -> Any:
+        """Return the client's answer as the tool gets it: inspected, on record, and read.
+
+        `answer` has a `result` or an `error`. Raises AskFailed for an error, the refusal for what is withheld,
+        InvalidInputResponse for what does not fit the request.
+        """
+        try:
+            if "error" not in answer:
+                result = await self._inspected_answer(key, request, dict(answer["result"]))
+            else:
+                told = {"message": str(answer["error"].get("message", ""))[:_SHOWN]}
+                words = (await self._inspected_answer(key, request, told)).get("message", "")
+                code = answer["error"].get("code")
+                raise AskFailed(f"The client refused {request.method}: {words}", client_code=code)
+        except HubError as error:
+            record.close(error)
+            raise
+        await record.answered(result)
+        return request.read(result)
+
+    async def _inspected_answer(self, key: str, request: InputRequest, value: dict[str, Json]) -> dict[str, Json]:
+        return value if key in self._own else await self._call.answer(request, value)
 
     def question(self, method: str, params: Mapping[str, Json]) -> Question | Unrecorded:
         """Return the record of a question, with the params that the client gets."""

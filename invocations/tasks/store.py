@@ -8,7 +8,7 @@ protects ended ones.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,7 +21,6 @@ from django.utils import timezone
 from invocations.call_source import CallSource, clip
 from invocations.mapping.error_map import ErrorMap, as_result
 from invocations.models import McpIdempotencyKey, McpToolInvocation
-from invocations.redaction.records import RecordRedaction
 from invocations.tasks.models import McpTask
 from sessions_app import bus
 from sessions_app.caller import ANONYMOUS
@@ -225,10 +224,10 @@ def withdraw(task_id: str, keys: list[str]) -> None:
 
 
 def answer(
-    task_id: str, owner: Owner | None, responses: Mapping[str, Json], record: RecordRedaction | None = None
+    task_id: str, owner: Owner | None, responses: Mapping[str, Json], shown: Callable[[str, Json], Json] | None = None
 ) -> None:
-    """Store the responses to open requests; others are ignored (MCP 2026-07-28, Tasks, update). `record` redacts
-    them.
+    """Store the responses to open requests; others are ignored (MCP 2026-07-28, Tasks, update). `shown`: returns a
+    response as the row shows it, given the name of the tool.
 
     The task works again with the last answer. Raises InvalidParams for a task that is not the owner's.
     """
@@ -239,10 +238,9 @@ def answer(
         fresh = {key: value for key, value in responses.items() if key in asked}
         if not fresh or row.state not in _OPEN:
             return
-        if record is not None:
-            shown = {key: record.arguments(row.tool_name, None, given) for key, given in fresh.items()}
-            _keep(row, "responses", {key: given for key, given in fresh.items() if shown[key] is not given})
-            fresh = shown
+        if shown is not None:
+            clear, fresh = fresh, {key: shown(row.tool_name, given) for key, given in fresh.items()}
+            _keep(row, "responses", {key: given for key, given in clear.items() if fresh[key] is not given})
         row.input_responses = {**row.input_responses, **fresh}
         if not row.open_requests:
             row.state = TaskState.WORKING.value

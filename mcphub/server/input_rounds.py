@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 
 from invocations.call.context import CallInput, Suspended
+from invocations.call.questions import Unrecorded
 from invocations.call_source import CallSource
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import AskFailed, HubError, InvalidParams, MissingClientCapability
@@ -111,12 +112,14 @@ class InputRounds:
         settled = set(self._answers)
         for key, question in questions.items():
             try:
-                found[key] = self._settle(key, question)
-                if key not in settled:  # what was asked stands in the row of the round before
-                    record = call.question(question.method, question.params(self._revision))
-                    await record.answered(self._answers[key][1])
+                given = self._settle(key, question)
             except InvalidInputResponse:
                 self._pending[key] = question
+                continue
+            # The question is in the row of the round before, a settled answer in that of its own round.
+            is_new = key not in settled
+            record = call.question(question.method, question.params(self._revision)) if is_new else Unrecorded()
+            found[key] = await call.taken(key, question, {"result": given}, record)
         if len(found) < len(questions):
             await call.suspend()
         return found
@@ -133,18 +136,20 @@ class InputRounds:
         return Suspended({**recorded, "requestState": state}, recorded)
 
     def _settle(self, key: str, question: InputRequest) -> Any:
-        """Return the answer to a question; raise InvalidInputResponse where there is none to this very question."""
+        """Return the client's answer to a question; raise InvalidInputResponse where there is none of use to this very
+        question.
+        """
         digest = self._digest(question)
         settled = self._answers.get(key)
         if settled is not None and settled[0] == digest:
-            return question.read(settled[1])
+            return settled[1]
         given = self._given.get(key)
         # Without a state the client answers what it foresees; with one, what it was asked.
         if not isinstance(given, dict) or (self._number and self._asked.get(key) != digest):
             raise InvalidInputResponse
-        answer = question.read(given)
+        question.read(given)
         self._answers[key] = [digest, given]
-        return answer
+        return given
 
     def _digest(self, question: InputRequest) -> str:
         return json.digest(json.canonical([question.method, question.params(self._revision)]))[:32]

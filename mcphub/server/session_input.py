@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mcphub.server.exchange import McpExchange
 
 _LAST_WORD_SECONDS = 2
-_SHOWN = 300
-"""Characters of a client's own words that a tool is shown."""
 
 
 class SessionInput:
@@ -55,7 +53,7 @@ class SessionInput:
             with call.deadline.waiting_for_client():
                 async with asyncio.timeout(settings.MCPHUB_ANSWER_SECONDS):
                     return {
-                        key: await _read(question, await waiting[key][1], records[key])
+                        key: await _taken(call, key, question, await waiting[key][1], records[key])
                         for key, question in questions.items()
                     }
         except TimeoutError:
@@ -86,14 +84,11 @@ class SessionInput:
         raise AssertionError("a call of a session waits for its answers")
 
 
-async def _read(question: InputRequest, message: ClientResponse, record: Question | Unrecorded) -> Any:
-    if isinstance(message, jsonrpc.ErrorResponse):
-        words = str(message.error["message"])[:_SHOWN]
-        refused = AskFailed(f"The client refused {question.method}: {words}", client_code=message.error["code"])
-        record.close(refused)
-        raise refused
-    await record.answered(message.result)
+async def _taken(
+    call: CallInput, key: str, question: InputRequest, message: ClientResponse, record: Question | Unrecorded
+) -> Any:
+    answer = {"error": message.error} if isinstance(message, jsonrpc.ErrorResponse) else {"result": message.result}
     try:
-        return question.read(message.result)
+        return await call.taken(key, question, answer, record)
     except InvalidInputResponse as error:
         raise AskFailed(f"The client's answer to {question.method} cannot be used: {error}") from error

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from invocations.call.context import CallInput, InputRequester, Suspended
 from invocations.tasks.background_call import BackgroundCall, TaskStart
 from sessions_app.protocol.errors import AskFailed, HubError
-from sessions_app.protocol.json import Json
 from tools_catalog.call.input_requests import InputRequest, InvalidInputResponse
 
 if TYPE_CHECKING:
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 
 _TRIES = 5
 """Attempts at a question whose answers are unusable."""
-_SHOWN = 300
-"""Characters of a client's own words that a tool is shown."""
 
 
 class TaskInput:
@@ -53,10 +50,9 @@ class TaskInput:
                 for record in records.values():
                     await record.intended()
                 for key, given in (await self._call.ask(requests)).items():
-                    result = _result(given, questions[keys[key]])
-                    await records[key].answered(result)
+                    own = keys[key]
                     try:
-                        answers[keys[key]] = questions[keys[key]].read(result)
+                        answers[own] = await call.taken(own, questions[own], given, records[key])
                     except InvalidInputResponse as error:
                         why = str(error)
             except HubError as error:
@@ -79,12 +75,3 @@ class TaskInput:
         missing = [each for each in questions.values() if not each.is_possible(able, revision)]
         if missing:
             raise self._exchange.cannot_ask(missing)
-
-
-def _result(given: Mapping[str, Json], question: InputRequest) -> dict[str, Json]:
-    """Return the result in a client's answer; raise AskFailed for an error."""
-    if "error" in given:
-        words = str(given["error"].get("message", ""))[:_SHOWN]
-        raise AskFailed(f"The client refused {question.method}: {words}", client_code=given["error"].get("code"))
-    result: dict[str, Any] = given["result"]
-    return result

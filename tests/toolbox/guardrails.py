@@ -50,6 +50,14 @@ async def murmur(text: str, context: Context) -> str:
     return "It said nothing."
 
 
+@tool(open_world=False, read_only=True)
+async def consult(context: Context) -> str:
+    """Ask for a text, and say it back."""
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    given = await context.elicit("What?", schema, key="what")
+    return str(given.content["text"])
+
+
 def _count(value: Json) -> int:
     if isinstance(value, str):
         return value.count(CODE_NAME)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests import operations
 from tests.servers import until
 from tests.upstreams.bridging import ANSWERS
 from tests.upstreams.conftest import EVERYTHING, Operator, Peer, child, old_python
@@ -17,6 +18,7 @@ from tests.wire.speech import META, Speaker
 from tests.wire.toolbox import text_of
 
 KINDS = ["ask2", "ask1", "askio1", "askio2"]
+GUARDRAIL = "tools_catalog.McpGuardrail"
 TOLD_WITH_EACH_REQUEST = {"ask2", "askio2"}
 """Upstreams that learn with a request what its client can be asked, and refuse it."""
 TOOLS = {"confirm": "accept True", "think": "thought", "where": "file:///home/ada"}
@@ -68,6 +70,30 @@ def test_a_client_without_sessions_is_asked_by_rounds(kind: str, tool: str, spea
     answers = {key: ANSWERS[asked["method"]] for key, asked in first["inputRequests"].items()}
     second = modern_call(speaker, f"{kind}.{tool}", inputResponses=answers, requestState=first["requestState"])
     assert text_of(second) == TOOLS[tool]
+
+
+@pytest.fixture(scope="module")
+def guarded(operator: Operator, upstreams: None) -> Iterator[None]:
+    row = {"name": "mails", "applies_to": "tool", "target": "*.think", "direction": "arguments"}
+    operator.hub.operate(operations.create_of, GUARDRAIL, {**row, "detectors": "email", "action": "mask"})
+    operator.hub.settle()
+    yield
+    operator.hub.operate(operations.delete, GUARDRAIL)
+    operator.hub.settle()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_upstream_gets_answers_as_guardrails_leave_them(kind: str, guarded: None, speaker: Speaker) -> None:
+    words = {"type": "text", "text": "to a@example.org"}
+    answer = {"role": "assistant", "model": "m", "content": words}
+    session = speaker.open_session(**ALL)
+    with calling(speaker, session, f"{kind}.think") as (_, heard):
+        speaker.post(answer_to(next(heard), answer), mcp_session_id=session)
+        assert next(heard)["result"]["content"][0]["text"] == "to [masked:email]"
+    first = round_of(modern_call(speaker, f"{kind}.think"))
+    answers = dict.fromkeys(first["inputRequests"], answer)
+    second = modern_call(speaker, f"{kind}.think", inputResponses=answers, requestState=first["requestState"])
+    assert text_of(second) == "to [masked:email]"
 
 
 @pytest.mark.parametrize("kind", ["ask1", "askio1"])

@@ -99,8 +99,8 @@ class Piped:
         self.say(message)
         return self.hear_no_news()
 
-    def shake_hands(self, version: str = LEGACY) -> None:
-        answer = self.ask(hello(version, self.name, "hello"))
+    def shake_hands(self, version: str = LEGACY, **capabilities: Any) -> None:
+        answer = self.ask(hello(version, self.name, "hello", **capabilities))
         assert (answer["id"], answer["result"]["protocolVersion"]) == ("hello", version), answer
         self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
 

@@ -29,9 +29,7 @@ DETECTORS_SECONDS = 5.0
 """So long the hub's own detectors may look at a large value."""
 MOST_KINDS = 20
 MAX_KIND = 40
-
-REFUSED_ARGUMENTS = "A guardrail of this hub refuses the arguments, so the tool was not called."
-REFUSED_RESULT = "A guardrail of this hub withholds the result. The tool did run."
+CALL = "tools/call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class GuardedCall:
     direction: Direction
     tool: str
     """The name of the tool; of a resource its URI, of a prompt its name."""
-    method: str = "tools/call"
+    method: str = CALL
     connection: str = ""
     principal: str = ""
     label: str = ""

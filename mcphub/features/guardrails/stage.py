@@ -1,4 +1,4 @@
-"""The effect of guardrails on arguments and results of calls, and its record.
+"""The effect of guardrails on arguments and results of calls, and on answers of clients, and its record.
 
 The record names the guardrail, its version and action, and the number of findings by kind. It never contains the
 findings themselves.
@@ -20,10 +20,9 @@ from invocations.stages import Place, Proceed, Refuse, ResultStage, Stage, Stage
 from invocations.subject import COMPLETE, RowSubject
 from mcphub.features.guardrails.guardrail import (
     ARGUMENTS,
+    CALL,
     MASK,
     REFUSE,
-    REFUSED_ARGUMENTS,
-    REFUSED_RESULT,
     RESULT,
     CheckFailed,
     Direction,
@@ -33,11 +32,13 @@ from mcphub.features.guardrails.guardrail import (
     Guardrails,
     ToolGuardrails,
 )
+from mcphub.features.guardrails.refusals import ANSWER, failed, refused, unfit
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import Cancelled, GuardrailFailed, GuardrailRefused, HubError, ServerBusy
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.threads import ToolThreads
 from tools_catalog.call.base import NOTHING
+from tools_catalog.call.input_requests import InputRequest, InvalidInputResponse
 from tools_catalog.call.noted import Noted
 from tools_catalog.catalog.snapshot import Tool
 from tools_catalog.detectors.scanning import Scan, Scanner
@@ -58,15 +59,6 @@ _SMALL = 4 * 1024
 _THREADS = 2
 """Of a process, for larger values and those in which something is. They take time in proportion to their length."""
 
-NEEDED_ARGUMENTS = (
-    "A guardrail of this hub masks a part of the arguments, and without it they do not fit the tool's input schema, so "
-    "the tool was not called. Leave out what must not be sent."
-)
-
-_NEEDED_RESULT = (
-    "A guardrail of this hub masks a part of the result, and without it the result breaks its output schema."
-)
-
 
 @dataclass(frozen=True, slots=True)
 class GuardedValue:
@@ -78,7 +70,9 @@ class GuardedValue:
 
 
 class Guarding(Stage):
-    """Asks the guardrails of a call, one after the other: of its arguments, and of its result. One a process."""
+    """Asks the guardrails of a call, one after the other: of its arguments, of its client's answers, and of its
+    result. One a process.
+    """
 
     place = Place.ON_ARGUMENTS
 
@@ -109,7 +103,7 @@ class Guarding(Stage):
         if masked is call.arguments:
             return Proceed(call)
         if not await self._fits(call, json.canonical(masked), masked):
-            return Refuse(GuardrailRefused(NEEDED_ARGUMENTS))
+            return Refuse(unfit(ARGUMENTS))
         made = call.with_arguments(masked)
         key = made.record.key
         if key is not None and not made.approval_id:
@@ -123,6 +117,21 @@ class Guarding(Stage):
             return await self._judge.wrong(call.tool.arguments, text, call.work.principal) is None
         return call.tool.arguments.is_valid(masked)
 
+    async def answer(self, record: Recorded, request: InputRequest, value: dict[str, Json]) -> dict[str, Json]:
+        """Return a client's answer as the guardrails of arguments let it go on, with a note in `record`."""
+        guardrails = _of_answers(record)
+        if not guardrails:
+            return value
+        facts = replace(_facts(record, ARGUMENTS), method=request.method)
+        looked = await self.look(guardrails, value, json.canonical(value), facts)
+        _note(record, looked.said)
+        if looked.refusal is not None:
+            raise looked.refusal
+        fresh: dict[str, Json] = looked.value
+        if fresh is not value and _is_readable(request, value) and not _is_readable(request, fresh):
+            raise unfit(ANSWER)
+        return fresh
+
     async def look(self, guardrails: Iterable[Guardrail], value: Json, text: str, call: GuardedCall) -> GuardedValue:
         """Return the value as it goes on, or why it does not. `text`: its canonical JSON. Stops at the first
         refusal.
@@ -132,12 +141,12 @@ class Guarding(Stage):
             place = f"{each.name}@{each.version} {call.direction}"
             try:
                 found = await self._found(each, value, text, call)
-            except CheckFailed as failed:
+            except CheckFailed as error:
                 how = "open" if each.fails_open or each.watching else "closed"
-                said.append(f"{place} failed {how}: {str(failed)[:_MAX_REASON]}")
+                said.append(f"{place} failed {how}: {str(error)[:_MAX_REASON]}")
                 self.decisions[each.name, f"failed_{how}"] += 1
                 if how == "closed":
-                    return GuardedValue(value, _joined(said), _failure(call))
+                    return GuardedValue(value, _joined(said), failed(call))
                 continue
             if not found.kinds:
                 continue
@@ -149,7 +158,7 @@ class Guarding(Stage):
             said.append(f"{place} {each.action}: {kinds}")
             self.decisions[each.name, _DONE[each.action]] += 1
             if each.action == REFUSE:
-                return GuardedValue(value, _joined(said), _refusal(each, call))
+                return GuardedValue(value, _joined(said), refused(each, call))
             if each.action == MASK:
                 value = found.value
                 text = json.canonical(value)
@@ -243,7 +252,7 @@ class GuardingResults(ResultStage):
         return looked.value
 
     def unfit(self) -> HubError:
-        return GuardrailRefused(_NEEDED_RESULT)
+        return unfit(RESULT)
 
     async def failure(
         self, record: Recorded, failure: HubError, rendered: dict[str, Json]
@@ -275,12 +284,29 @@ def _of_results(subject: Tool | RowSubject, configuration: Configuration) -> tup
 
     Completions have none: each is one of few words that the hub or an upstream offers.
     """
-    if isinstance(subject, Tool):
-        found = _of(subject)
-    else:
-        known = cast("Guardrails | None", configuration.catalog.checks.get(CHECKS_NAME))
-        found = None if known is None or subject.method == COMPLETE else known.of_read(subject.connection)
+    found = None if subject.method == COMPLETE else _of_subject(subject, configuration)
     return () if found is None else found.result
+
+
+def _of_answers(record: Recorded) -> tuple[Guardrail, ...]:
+    """Return the guardrails for answers to the input requests of a call or a read."""
+    found = _of_subject(record.tool, record.configuration)
+    return () if found is None else found.arguments
+
+
+def _is_readable(request: InputRequest, answer: Mapping[str, Json]) -> bool:
+    try:
+        request.read(answer)
+    except InvalidInputResponse:
+        return False
+    return True
+
+
+def _of_subject(subject: Tool | RowSubject, configuration: Configuration) -> ToolGuardrails | None:
+    if isinstance(subject, Tool):
+        return _of(subject)
+    known = cast("Guardrails | None", configuration.catalog.checks.get(CHECKS_NAME))
+    return None if known is None else known.of_read(subject.connection)
 
 
 def _of(tool: Tool) -> ToolGuardrails | None:
@@ -301,7 +327,7 @@ def _facts(record: Recorded, direction: Direction, subject: Tool | RowSubject | 
     return GuardedCall(
         direction=direction,
         tool=subject.name or subject.target or "",
-        method=subject.method or "tools/call",
+        method=subject.method or CALL,
         connection=subject.connection or "",
         principal=caller.principal,
         label=caller.label,
@@ -327,18 +353,3 @@ def _check_masked(found: GuardrailFinding, value: Json) -> None:
         json.canonical(found.value)
     except (TypeError, ValueError, RecursionError) as error:
         raise CheckFailed("the value that it gave is no JSON") from error
-
-
-def _refusal(guardrail: Guardrail, call: GuardedCall) -> HubError:
-    return GuardrailRefused(guardrail.words or (REFUSED_ARGUMENTS if call.direction == ARGUMENTS else REFUSED_RESULT))
-
-
-def _failure(call: GuardedCall) -> HubError:
-    if call.direction == ARGUMENTS:
-        return GuardrailFailed(
-            "A guardrail of this hub could not look at the arguments, so the tool was not called. Try again later, or "
-            "tell the operator."
-        )
-    return GuardrailFailed(
-        "A guardrail of this hub could not look at the result, so it is withheld. The tool did run. Tell the operator."
-    )

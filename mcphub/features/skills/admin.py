@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from asgiref.sync import async_to_sync
@@ -22,6 +23,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from invocations.admin.row_calls import calls_found
 from mcphub.features.skills import contents, fetching
 from mcphub.features.skills.contents import SkillContents, SkillRefused
 from mcphub.features.skills.filters import SKILL_FILTERS
@@ -29,6 +31,7 @@ from mcphub.features.skills.findings import findings
 from mcphub.features.skills.models import Skill
 from sessions_app.kit.admin.base import moment
 from sessions_app.kit.admin.parts import column
+from sessions_app.kit.admin.row_page import PagePart, adds_to_page
 from sessions_app.kit.shown import breakable, clipped, mono, visible
 from tools_catalog.admin.content import ContentAdmin
 
@@ -141,6 +144,7 @@ class SkillForm(_Form):
 @admin.register(Skill)
 class SkillAdmin(ContentAdmin):
     form = SkillForm
+    page_facts = ("shown_uri", "shown_description", "shown_upstream", "version", "state", "shown_findings")
     form_fields = ("upload", "address", "text", "kept_version", "change_reason")
     list_display = ["shown_path", "shown_upstream", "shown_description", "version", "state", _CHANGED]
     list_select_related: ClassVar[bool | list[str]] = ["offer__connection"]
@@ -171,6 +175,7 @@ class SkillAdmin(ContentAdmin):
         _("description"), lambda skill: breakable(clipped(skill.description, 300) or "-"), ordering="description"
     )
     shown_uri = column("URI", lambda skill: mono(skill.uri))
+    shown_findings = column(_("Findings"), lambda skill: "; ".join(map(": ".join, findings(skill.current()).items())))
     shown_upstream = column(_("connection"), lambda skill: skill.upstream or "-", ordering="offer__connection__slug")
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -249,3 +254,9 @@ class SkillAdmin(ContentAdmin):
             _t("Clients no longer see them. You can enable them again."),
             ngettext("%(count)d skill disabled: %(names)s.", "%(count)d skills disabled: %(names)s.", count),
         )
+
+
+@adds_to_page(Skill, place=20)
+def its_reads(request: HttpRequest, row: Skill) -> Iterator[PagePart]:
+    """Yield the reads of its SKILL.md."""
+    return calls_found(request, {"target": row.uri})

@@ -152,9 +152,7 @@ def read() -> Iterator[OfferedResource]:
 
 def read_prompts() -> Iterator[Prompt]:
     """Read the skills that are prompts too."""
-    for row, files, toolsets, shared in _rows():
-        if not row.as_prompt or row.is_generated:
-            continue
+    for row, files, toolsets, shared in _rows(as_prompt=True, is_generated=False):
         yield Prompt(
             name=row.name,
             digest=row.digest,
@@ -182,15 +180,21 @@ def _raw(digest: str) -> bytes | None:
     return None if raw is None else bytes(raw)
 
 
-def _rows() -> Iterator[tuple[Skill, list[_File], frozenset[str], dict[str, Any]]]:
-    """Return the skills with the files of the version in force, their toolsets, and what all offers have."""
+def _rows(**wanted: bool) -> Iterator[tuple[Skill, list[_File], frozenset[str], dict[str, Any]]]:
+    """Return the skills with the files of the version in force, their toolsets, and what all offers have.
+
+    `wanted`: values that they have; neither rows nor files of others are read.
+    """
     workspaces, sights = cache(read_workspaces), cache(read_sights)
     files: dict[int, list[_File]] = {}
-    in_force = SkillFile.objects.filter(version__number=F("version__skill__version")).order_by("version_id", "path")
+    in_force = SkillFile.objects.filter(
+        version__number=F("version__skill__version"),
+        **{f"version__skill__{name}": value for name, value in wanted.items()},
+    ).order_by("version_id", "path")
     columns = ("version__skill_id", "path", "content_id", "size", "media_type")
     for skill, path, digest, size, media_type in in_force.values_list(*columns):
         files.setdefault(skill, []).append(_File(path, digest, size, media_type))
-    rows = Skill.objects.select_related("offer__connection").prefetch_related("groups", "toolsets")
+    rows = Skill.objects.filter(**wanted).select_related("offer__connection").prefetch_related("groups", "toolsets")
     for row in rows.order_by("path"):
         shared = {
             "enabled": row.is_served,

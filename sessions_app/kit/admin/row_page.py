@@ -147,7 +147,7 @@ def _value(each: Any) -> str:
     choices = getattr(field, "choices", None)
     if choices is None and isinstance(value, int | float):  # a number without its name means nothing
         return ""
-    if value in (None, "", [], {}) or (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
+    if value in (None, "", [], {}) or (isinstance(value, str) and (value.lstrip()[:1] in ("{", "[") or "\n" in value)):
         return ""
     if choices is not None and not hasattr(choices, "queryset"):
         labels = {str(key): str(label) for key, label in field.choices}

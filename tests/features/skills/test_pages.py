@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -15,8 +16,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from mcphub.cli import main
 from mcphub.features.skills import contents
 from mcphub.features.skills.models import Skill, SkillContent
+from mcphub.features.skills.offered import read_prompts
 from mcphub.features.skills.sweeping import purge
 from sessions_app.history.models import AuditEvent
+from tests.factories import McpToolInvocationFactory
 from tests.features.skills.test_contents import TEXT, zipped
 from tools_catalog.models import McpResource
 
@@ -42,6 +45,29 @@ def test_an_operator_adds_one_from_a_zip_and_the_history_has_it(log_in: Callable
     page = log_in("Viewer").get(page_of(row)).content.decode()
     assert contents.digest_of(b"a") in page
     assert "Be kind." in page
+
+
+def test_the_page_shows_who_reads_the_skill_and_links_to_these_reads(log_in: Callable[..., Any]) -> None:
+    row = Skill(path="acme/refunds")
+    row.take(contents.of_text(TEXT))
+    row.save()
+    read = {"method": "resources/read", "tool_name": "", "tool_version": "", "tool_digest": "0" * 64}
+    McpToolInvocationFactory(**read, target=row.uri, caller_label="reader-one")
+    McpToolInvocationFactory(**read, target="skill://acme/other/SKILL.md", caller_label="reader-two")
+    page = log_in("Viewer").get(page_of(row)).content.decode()
+    assert f"/admin/invocations/mcptoolinvocation/?{urlencode({'target': row.uri})}" in page
+    assert ("reader-one" in page, "reader-two" in page) == (True, False)
+
+
+def test_skills_that_are_no_prompts_cost_the_list_of_prompts_nothing(django_assert_num_queries: Any) -> None:
+    row = Skill(path="acme/refunds")
+    row.take(contents.of_text(TEXT))
+    row.save()
+    with django_assert_num_queries(2):
+        assert list(read_prompts()) == []
+    row.as_prompt = True
+    row.save()
+    assert [prompt.name for prompt in read_prompts()] == ["refunds"]
 
 
 @pytest.fixture
@@ -118,6 +144,7 @@ def test_what_addresses_models_behind_their_users_back_is_shown(
     assert "plain.txt" not in said
     page = log_in("Viewer").get(page_of(Skill.objects.get())).content.decode()
     assert page.count("Review carefully: ") == 2
+    assert "SKILL.md: override 1; hidden.txt: zero_width 1" in page
     assert main(["skill", "show", "refunds", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["warnings"] == {"SKILL.md": "override 1", "hidden.txt": "zero_width 1"}
 

@@ -160,7 +160,7 @@ def test_the_row_hides_what_the_client_and_the_call_still_read():
     task_id = store.create(draft()).task_id
     store.ask(task_id, {"a": asked}, {"a": record.words(asked)})
     assert (store.find(task_id, MINE).requests, secret in row()) == ({"a": asked}, False)
-    store.answer(task_id, MINE, {"a": answered}, record)
+    store.answer(task_id, MINE, {"a": answered}, lambda tool, given: record.arguments(tool, None, given))
     assert (store.answers_of(task_id), secret in row()) == ({"a": answered}, False)
     result = {"content": [{"type": "text", "text": secret}]}
     store.settle(task_id, TaskState.COMPLETED, result=result, shown={"result": record.words(result)})
