@@ -204,7 +204,7 @@ class Toolset(Selection):
         """Return the tools that a search finds by words and by the orders of features, which a tool's own name needs
         not."""
         offered = self.offered(caller)
-        orders = [] if query.strip() in offered else await closest(query, self, offered)
+        orders = [] if query.strip() in offered else await closest(query, self, offered, caller)
         return self.search(query, limit, caller, orders)
 
     def search(self, query: str, limit: int, caller: Audience, orders: Sequence[Sequence[str]] = ()) -> dict[str, Json]:
