@@ -52,6 +52,7 @@ _CARDS = re.compile(
 )
 
 _CARD_DIGITS = 13
+_PIECE = 1024 * 1024
 
 
 def is_card(digits: str) -> bool:
@@ -65,8 +66,13 @@ def is_card(digits: str) -> bool:
 
 
 def _has_digits_of_a_card(text: str) -> bool:
-    raw = text.encode("utf-8", "replace")
-    return len(raw) - len(raw.translate(None, b"0123456789")) >= _CARD_DIGITS
+    count = 0
+    for at in range(0, len(text), _PIECE):  # a large text is not copied whole
+        raw = text[at : at + _PIECE].encode("utf-8", "replace")
+        count += len(raw) - len(raw.translate(None, b"0123456789"))
+        if count >= _CARD_DIGITS:
+            return True
+    return False
 
 
 def _is_card(found: re.Match[str]) -> bool:

@@ -33,7 +33,7 @@ class EmbeddingUsage:
     @classmethod
     def unheard(cls, texts: Sequence[str]) -> EmbeddingUsage:
         """Return the usage of a request whose answer nobody read: the provider counts it all the same."""
-        return cls(estimated(sum(len(text.encode("utf-8", "surrogatepass")) for text in texts), 0), is_estimated=True)
+        return cls(estimated(sum(json.size(text) for text in texts), 0), is_estimated=True)
 
 
 class EmbeddingFailed(Exception):

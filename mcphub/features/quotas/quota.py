@@ -14,6 +14,7 @@ from mcphub.features.quotas import amounts
 from mcphub.features.quotas.amounts import BYTES, CALLS, MONEY, TOKENS
 from mcphub.features.quotas.rules import SUBJECT
 from mcphub.features.quotas.windows import Period, QuotaWindow, window_of
+from sessions_app.protocol import json
 from tools_catalog.catalog.listing import Audience
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.policy.scope import RuledTool, concerns
@@ -168,7 +169,7 @@ def quotas_of(configuration: Configuration) -> Quotas:
 
 def charges_of(rules: Iterable[QuotaRule], caller: Audience, arguments: str) -> list[Charge]:
     chosen = [rule for rule in rules if rule.is_about(caller)]
-    size = _size(arguments) if any(rule.unit == BYTES for rule in chosen) else 0
+    size = json.size(arguments) if any(rule.unit == BYTES for rule in chosen) else 0
     return [
         Charge(rule, subject, size if rule.unit == BYTES else 1) for rule in chosen for subject in rule.subjects(caller)
     ]
@@ -179,7 +180,7 @@ def charges_of_result(charges: Sequence[Charge], result: str | None) -> list[Cha
     counted = [charge for charge in charges if charge.quota.unit == BYTES]
     if not counted or not result:
         return []
-    size = _size(result)
+    size = json.size(result)
     return [Charge(charge.quota, charge.subject, size) for charge in counted]
 
 
@@ -201,7 +202,3 @@ def charges_of_round(
         if rule.is_about(caller)
         for subject in rule.subjects(caller)
     ]
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -153,7 +153,7 @@ def _estimate(request: ProviderRequest, answer: ProviderCompletion) -> TokenUsag
     said = [answer.text, answer.reasoning, answer.refusal]
     written = "".join([*said, *(call.name + call.arguments for call in answer.calls)])
     tools = [tool for tool in request.body.get("tools", ()) if not tool.get("defer_loading")]  # others it has not read
-    return estimated(len(json.dumps({**request.body, "tools": tools})), len(written.encode("utf-8", "surrogatepass")))
+    return estimated(len(json.dumps({**request.body, "tools": tools})), json.size(written))
 
 
 def _passed_over(future: Future[Verdict]) -> None:
