@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 from invocations.subject import RowSubject
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ApprovalDenied
+from tools_catalog.catalog.listing import without_output_schema
 
 if TYPE_CHECKING:
     from invocations.call.call import Call
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from invocations.configuration import Configuration
     from invocations.ledger.parts import LedgerPart
     from invocations.ledger.rows import Recorded
+    from sessions_app.caller import Caller
     from sessions_app.protocol.errors import HubError
     from sessions_app.protocol.json import Json
     from tools_catalog.call.input_requests import InputRequest
@@ -310,6 +312,12 @@ class Stages:
     def bounded_keys(self, configuration: Configuration) -> Collection[int]:
         """Return the numbers of the keys with which results of any tool may be cut."""
         return {key for shaper in self._shapers for key in shaper.bounded_keys(configuration)}
+
+    def shown(self, tool: Tool, caller: Caller, configuration: Configuration) -> dict[str, Any]:
+        """Return the definition of a tool for a caller's client, in lists and elsewhere."""
+        if any(caller.key_id in shaper.bounded_keys(configuration) for shaper in self._shapers):
+            return without_output_schema(tool.definition)
+        return tool.definition
 
     def one(self, kind: type[StageT]) -> StageT:
         """Return the stage of a class, which is declared."""

@@ -52,6 +52,9 @@ class CallerPermissions:
                 made[tool] = _asked(outlook.ask) if outlook.ask is not None else self._verdict(tool, outlook, 0)
         return [made[tool] for tool in tools]
 
+    def shown(self, tool: Tool) -> dict[str, Json]:
+        return self.stages.shown(tool, self.source.caller, self.configuration)
+
     def _verdict(self, tool: Tool, outlook: Outlook, wait: float) -> dict[str, Json]:
         if tool.task_support == "required" and self.source.turn is not None:
             return {"verdict": NO, "code": "tool_not_found", "why": _ONLY_TASK}

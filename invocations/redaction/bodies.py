@@ -59,7 +59,7 @@ class StoredBodies:
         if redactor is not None:
             self._hidden = redactor.hidden()
             if redactor.is_refused and len(text) > _LARGEST_REFUSED:
-                whole = len(text.encode("utf-8", "surrogatepass"))
+                whole = json.size(text)
                 arguments = _beginning(arguments)
                 text = json.canonical(arguments)
                 self._hidden.seek([None])  # of what is not looked at no text may show elsewhere
@@ -135,7 +135,7 @@ class StoredBodies:
             mark["redacted"] = self._hidden.places
         limit = settings.MCPHUB_AUDIT_BODY_CHARACTERS if limit is None else limit
         if whole is not None or len(text) > limit:
-            length = len(text.encode("utf-8", "surrogatepass")) if whole is None else whole
+            length = json.size(text) if whole is None else whole
             size = {"bytes": length, "sha256": json.digest(text), "truncated": True}
             mark |= size
             if error is not None:

@@ -52,6 +52,7 @@ _CARDS = re.compile(
 )
 
 _CARD_DIGITS = 13
+_PIECE = 1024 * 1024
 
 
 def is_card(digits: str) -> bool:
@@ -65,8 +66,19 @@ def is_card(digits: str) -> bool:
 
 
 def _has_digits_of_a_card(text: str) -> bool:
+    if len(text) <= _PIECE:
+        return _digits(text) >= _CARD_DIGITS
+    count = 0
+    for at in range(0, len(text), _PIECE):  # a large text is not copied whole
+        count += _digits(text[at : at + _PIECE])
+        if count >= _CARD_DIGITS:
+            return True
+    return False
+
+
+def _digits(text: str) -> int:
     raw = text.encode("utf-8", "replace")
-    return len(raw) - len(raw.translate(None, b"0123456789")) >= _CARD_DIGITS
+    return len(raw) - len(raw.translate(None, b"0123456789"))
 
 
 def _is_card(found: re.Match[str]) -> bool:

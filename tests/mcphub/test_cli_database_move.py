@@ -125,7 +125,12 @@ def test_a_killed_move_is_begun_anew_and_features_that_are_off_hinder_nothing(tm
     assert "the text in name has a NUL character" in told
     change(tmp_path, "UPDATE sessions_app_apikey SET name = 'after' WHERE name <> 'before'")
     assert run(tmp_path, "writes", "stop", "--reason", "a drill").returncode == 0
-    for table in ("embeddings_cachedvector", "embeddings_embeddinguse", "embeddings_embeddingsource"):
+    for table in (
+        "embeddings_cachedvector",
+        "embeddings_embeddingspend",
+        "embeddings_embeddinguse",
+        "embeddings_embeddingsource",
+    ):
         change(tmp_path, f"DROP TABLE {table}")
     change(tmp_path, "DELETE FROM django_migrations WHERE app = 'embeddings'")  # as if it had never been on
     ended = move(tmp_path, target, MCPHUB_FEATURES="-writes")

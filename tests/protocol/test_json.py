@@ -1,13 +1,16 @@
 """The strict decoder and the encoder."""
 
 import contextlib
+import hashlib
 import json as stdlib
 import math
+import tracemalloc
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sessions_app.kit.secret_forms import FORMS
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 
@@ -287,3 +290,32 @@ def test_digest_is_sha256_of_the_utf8_bytes():
     assert json.digest("é") == json.digest("é".encode())
     assert json.digest(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert len(json.digest("\ud800")) == 64
+
+
+def peak_of(work, *given):
+    """The most memory that some work takes, in bytes."""
+    tracemalloc.start()
+    try:
+        work(*given)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "\ud800", "😀"])
+@pytest.mark.parametrize("count", [0, 1, 1024 * 1024, 1024 * 1024 + 1, 3 * 1024 * 1024])
+def test_digest_and_size_of_a_text_are_those_of_its_bytes(letter: str, count: int) -> None:
+    text = letter * count
+    raw = text.encode("utf-8", "surrogatepass")
+    assert (json.size(text), json.digest(text)) == (len(raw), hashlib.sha256(raw).hexdigest())
+    assert b"".join(json.pieces(text)) == raw
+
+
+@pytest.mark.parametrize("work", [json.digest, json.size, FORMS["payment_card"].may_be_in])
+def test_a_large_text_is_looked_at_without_a_copy(work) -> None:
+    assert peak_of(work, "é" * (16 * 1024 * 1024)) < 8 * 1024 * 1024
+
+
+@given(VALUES)
+def test_what_is_stored_as_bytes_comes_back(value: object) -> None:
+    assert json.loads_stored(json.dumps(value)) == value

@@ -192,3 +192,12 @@ def test_hostile_text_is_searched_to_its_end(seed):
     assert all(0 <= begin < end <= LONG for begin, end in forms.spans(text))
     canary = f"{text} {CANARIES['github_token']} "
     assert any(begin <= canary.rindex("ghp_") < end for begin, end in forms.spans(canary))
+
+
+def test_a_card_is_found_wherever_a_long_text_has_it() -> None:
+    card = CANARIES["payment_card"]
+    forms = Forms(("payment_card",))
+    for before in (0, 1024 * 1024 - len(card) // 2, 3 * 1024 * 1024):
+        text = f"{'x' * before} {card} {'y' * 1024}"
+        assert forms.may_be_in(text)
+        assert [text[begin:end] for begin, end in forms.spans(text)] == [card]

@@ -136,10 +136,14 @@ class TaskControl(Protocol):
 
 
 class Permissions(Protocol):
-    """What the caller of this call may call now."""
+    """What the caller of this call may call now, and how tools are shown to it."""
 
     def of(self, tools: Sequence[Any]) -> Awaitable[list[dict[str, Json]]]:
         """Return for each of these tools of the catalogue whether the caller may call it now, and why not."""
+        ...
+
+    def shown(self, tool: Any) -> dict[str, Json]:
+        """Return the definition of a tool of the catalogue as the caller's lists have it."""
         ...
 
 
@@ -233,6 +237,10 @@ class NoPermissions:
 
     async def of(self, tools: Sequence[Any]) -> list[dict[str, Json]]:
         return [{"verdict": "no"} for _ in tools]
+
+    def shown(self, tool: Any) -> dict[str, Json]:
+        definition: dict[str, Json] = tool.definition
+        return definition
 
 
 NO_DEADLINE: Final = NoDeadline()

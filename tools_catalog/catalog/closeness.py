@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sessions_app.kit.features import declared, loaded
 
 if TYPE_CHECKING:
+    from tools_catalog.catalog.listing import Audience
     from tools_catalog.catalog.selection import Tool
     from tools_catalog.catalog.toolsets import Toolset
 
@@ -24,8 +25,8 @@ which have one vector, a fifth fewer were found (Seal-Tools, MiniLM).
 
 @dataclass(frozen=True, slots=True)
 class SearchCloseness:
-    """Declares an order: `module:function`, a coroutine function of the question, the toolset and the tools offered to
-    the caller by name.
+    """Declares an order: `module:function`, a coroutine function of the question, the toolset, the tools offered to
+    the caller by name, and the caller.
 
     It returns names, the closest first, and none where it has no opinion. It does not raise, and bounds its own time.
     """
@@ -33,9 +34,9 @@ class SearchCloseness:
     closest: str
 
 
-async def closest(query: str, toolset: Toolset, offered: Mapping[str, Tool]) -> list[Sequence[str]]:
+async def closest(query: str, toolset: Toolset, offered: Mapping[str, Tool], caller: Audience) -> list[Sequence[str]]:
     """Return the order of each feature that has one."""
-    orders = [await loaded(part.closest)(query, toolset, offered) for part in declared(SearchCloseness)]
+    orders = [await loaded(part.closest)(query, toolset, offered, caller) for part in declared(SearchCloseness)]
     return [order for order in orders if order]
 
 

@@ -46,6 +46,8 @@ class Audience(Protocol):
     @property
     def label(self) -> str: ...
     @property
+    def credential(self) -> str: ...
+    @property
     def groups(self) -> frozenset[int]: ...
     @property
     def claims(self) -> str: ...
@@ -93,6 +95,13 @@ def estimated_tokens(characters: int) -> int:
     return -(-characters // _CHARACTERS_OF_A_TOKEN)
 
 
+def without_output_schema(definition: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the definition of a tool for callers whose results may be cut: clients reject a result without
+    `structuredContent` where `outputSchema` is declared (MCP, Tools).
+    """
+    return {name: value for name, value in definition.items() if name != "outputSchema"}
+
+
 class Listing:
     """One list at one moment. `entries` are by position, a text that is the entry's own and orders the list.
 
@@ -128,13 +137,10 @@ class Listing:
 
     @cached_property
     def without_output_schemas(self) -> Listing:
-        """The list for callers whose results may be cut: clients reject a result without `structuredContent` where
-        `outputSchema` is declared (MCP, Tools).
-        """
+        """The list for callers whose results may be cut."""
 
         def shaped(revision: revisions.Revision, definition: Mapping[str, Json]) -> dict[str, Json]:
-            kept = {name: value for name, value in definition.items() if name != "outputSchema"}
-            return self._shaped(revision, kept)
+            return self._shaped(revision, without_output_schema(definition))
 
         return Listing(self._member, self._entries, shaped, self._scope, varies=True)
 

@@ -204,7 +204,7 @@ class Toolset(Selection):
         """Return the tools that a search finds by words and by the orders of features, which a tool's own name needs
         not."""
         offered = self.offered(caller)
-        orders = [] if query.strip() in offered else await closest(query, self, offered)
+        orders = [] if query.strip() in offered else await closest(query, self, offered, caller)
         return self.search(query, limit, caller, orders)
 
     def search(self, query: str, limit: int, caller: Audience, orders: Sequence[Sequence[str]] = ()) -> dict[str, Json]:
@@ -219,12 +219,13 @@ class Toolset(Selection):
             **({"unmatched": unmatched} if unmatched else {}),
         }
 
-    def describe(self, name: str, caller: Audience) -> dict[str, Json]:
+    def described(self, name: str, caller: Audience) -> Tool:
+        """Return the tool that a caller's model asks about; raise ExecutionError for one that is not there."""
         tool = self.offered(caller).get(self.real_name(name))
         if tool is None:
             shown = json.dumps(name).decode()
             raise ExecutionError(f"There is no tool named {shown}. {_WHERE_NAMES_ARE}", tool=name)
-        return tool.definition
+        return tool
 
     async def check(self, names: Iterable[str], caller: Audience, context: ToolContext) -> list[dict[str, Json]]:
         """Return for each name whether the caller may call the tool now. A hidden tool is one that is not there."""
@@ -271,7 +272,7 @@ class _Finder:
         name, names = arguments.get("name"), arguments.get("check")
         if name is None and not names:
             raise ArgumentsInvalid(f"{DESCRIBE} needs name, or check with names of up to {MOST_CHECKED} tools.")
-        found = {} if name is None else self._toolset.describe(name, self._caller)
+        found = {} if name is None else context.permissions.shown(self._toolset.described(name, self._caller))
         return {**found, "checked": await self._toolset.check(names, self._caller, context)} if names else found
 
     async def aclose(self) -> None:

@@ -1,11 +1,13 @@
 from django.utils.translation import gettext_lazy as _
 
+from mcphub.features.quotas.apps import CountedModels
 from mcphub.parts import (
     ConsolePage,
     DoctorCheck,
     HubCommand,
     HubService,
     PeriodicSweep,
+    RecordedSpend,
     RestExamples,
     RestResource,
     RolePermissions,
@@ -18,11 +20,14 @@ class EmbeddingsConfig(FeatureConfig):
     name = "mcphub.features.embeddings"
     label = "embeddings"
     verbose_name = _("Embeddings")
-    requires = ("chat",)
+    requires = ("chat", "quotas")
     parts = (
         SearchCloseness("mcphub.features.embeddings.service:closest"),
         HubService("embeddings", "mcphub.features.embeddings.service:EmbeddingService"),
         PeriodicSweep("mcphub.features.embeddings.cache:purge"),
+        PeriodicSweep("mcphub.features.embeddings.spend:purge"),
+        RecordedSpend("mcphub.features.embeddings.spend:spent", "mcphub.features.embeddings.spend:providers"),
+        CountedModels("mcphub.features.embeddings.cache:provider_of_model"),
         HubCommand(
             "embedding",
             "show how far embedding models are, test one, or ask for the vectors of all tools",

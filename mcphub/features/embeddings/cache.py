@@ -6,13 +6,11 @@ import logging
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 
-from django.db.models import F
 from django.utils import timezone
 
-from mcphub.features.chat.providers.completions import TokenUsage
-from mcphub.features.chat.providers.snapshot import load_prices, provider_of
+from mcphub.features.chat.providers.snapshot import provider_of
 from mcphub.features.embeddings.endpoint import EmbeddingModel
-from mcphub.features.embeddings.models import CachedVector, EmbeddingSource, EmbeddingUse
+from mcphub.features.embeddings.models import CachedVector, EmbeddingSource
 from mcphub.features.embeddings.vectors import Vector, VectorInvalid
 
 logger = logging.getLogger(__name__)
@@ -37,6 +35,13 @@ def model_of(row: EmbeddingSource) -> EmbeddingModel:
         dimensions=row.dimensions,
         timeout_seconds=row.timeout_seconds,
     )
+
+
+def provider_of_model(name: str) -> str | None:
+    """Return the provider of a model by its name, `PROVIDER/MODEL`; None for no such model of embeddings."""
+    provider, _, model = name.partition("/")
+    found = EmbeddingSource.objects.filter(provider__slug=provider, model=model)
+    return provider if found.exists() else None
 
 
 def load(digests: Collection[str]) -> dict[str, Vector]:
@@ -68,20 +73,6 @@ def save(vectors: Mapping[str, Vector]) -> None:
     """Write vectors. Those that another process wrote meanwhile stay."""
     rows = [CachedVector(digest=digest, vector=vector.stored()) for digest, vector in vectors.items()]
     CachedVector.objects.bulk_create(rows, batch_size=100, ignore_conflicts=True)
-
-
-def note(model: EmbeddingModel, tokens: int, failure: str) -> None:
-    """Add what a model used, at the price of the moment; `failure`: its last one, empty where it answered."""
-    now = timezone.now()
-    price = load_prices().of(model.provider.slug, model.name, now.timestamp())
-    cost = 0 if price is None else price.cost(TokenUsage(tokens, 0))
-    if not EmbeddingSource.objects.filter(pk=model.pk).exists():
-        return
-    EmbeddingUse.objects.get_or_create(source_id=model.pk)
-    failed = {"failure": failure, "failed_at": now} if failure else {}
-    EmbeddingUse.objects.filter(pk=model.pk).update(
-        tokens=F("tokens") + tokens, cost_millionths=F("cost_millionths") + cost, **failed
-    )
 
 
 def purge() -> None:

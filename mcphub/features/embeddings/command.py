@@ -59,33 +59,33 @@ def _list(*, as_json: bool) -> int:
 def _test(name: str) -> int:
     from asgiref.sync import async_to_sync
 
-    from mcphub.features.embeddings import cache
+    from mcphub.features.embeddings import cache, spend
     from mcphub.features.embeddings.endpoint import EmbeddingFailed
 
     model = cache.model_of(_named(name))
     began = time.monotonic()
     try:
-        dimensions, tokens = async_to_sync(_tried)(model)
+        dimensions = async_to_sync(_tried)(model)
     except EmbeddingFailed as error:
-        cache.note(model, 0, str(error))
+        spend.note_failure(model, str(error))
         raise Stop(f"{name} returned no vector: {error}") from error
     took = (time.monotonic() - began) * 1000
-    cache.note(model, tokens, "")
-    print(f"{name} returned a vector of {dimensions} numbers for {tokens} tokens in {took:.0f} ms.")
+    print(f"{name} returned a vector of {dimensions} numbers in {took:.0f} ms.")
     if took > model.timeout_seconds * 1000:
         print(f"A search waits {model.timeout_seconds:g} s for it, and would have gone by words alone.")
     return 0
 
 
-async def _tried(model: EmbeddingModel) -> tuple[int, int]:
-    from mcphub.features.embeddings.endpoint import embed
+async def _tried(model: EmbeddingModel) -> int:
+    from mcphub.features.embeddings.metering import own_meter
     from tools_catalog.egress import guard as egress
 
     try:
-        [vector], tokens = await embed(model, [_TRIAL], _TRIAL_SECONDS)
+        async with own_meter() as meter:
+            [vector] = await meter.embed(model, [_TRIAL], _TRIAL_SECONDS, None)
     finally:
         await egress.close_shared_client()
-    return vector.dimensions, tokens
+    return vector.dimensions
 
 
 def _refresh() -> int:
@@ -110,13 +110,15 @@ def _refresh() -> int:
 
 
 async def _asked(model: EmbeddingModel, texts: Mapping[str, str]) -> int:
+    from mcphub.features.embeddings.metering import own_meter
     from mcphub.features.embeddings.service import embedded
     from tools_catalog.egress import guard as egress
 
     count = 0
     try:
-        async for fresh in embedded(model, texts):
-            count += len(fresh)
+        async with own_meter() as meter:
+            async for fresh in embedded(model, texts, meter):
+                count += len(fresh)
     finally:
         await egress.close_shared_client()
     return count

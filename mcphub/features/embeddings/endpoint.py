@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import httpx2
 
 from mcphub.features.chat.errors import ChatError
+from mcphub.features.chat.providers.completions import TokenUsage
 from mcphub.features.chat.providers.prices import estimated
 from mcphub.features.chat.providers.snapshot import Provider
 from mcphub.features.embeddings.models import MOST_DIMENSIONS
@@ -21,8 +22,36 @@ from tools_catalog.egress import guard as egress
 MOST_ANSWER_BYTES = 32 * 1024 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class EmbeddingUsage:
+    """The tokens that one request used."""
+
+    tokens: TokenUsage
+    is_estimated: bool = False
+    """The provider did not report it."""
+
+    @classmethod
+    def unheard(cls, texts: Sequence[str]) -> EmbeddingUsage:
+        """Return the usage of a request whose answer nobody read: the provider counts it all the same."""
+        return cls(estimated(sum(json.size(text) for text in texts), 0), is_estimated=True)
+
+
 class EmbeddingFailed(Exception):
     """The provider gave no vectors; the argument is a sentence for operators."""
+
+    def __init__(self, sentence: str, usage: EmbeddingUsage | None = None) -> None:
+        """`usage`: what the provider counts all the same; None: nothing."""
+        super().__init__(sentence)
+        self.usage = usage
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """An answer of a provider."""
+
+    vectors: list[Vector]
+    """In the order of the texts."""
+    usage: EmbeddingUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +70,8 @@ class EmbeddingModel:
         return f"{self.provider.base_url}\n{self.name}\n{self.dimensions or ''}"
 
 
-async def embed(model: EmbeddingModel, texts: Sequence[str], seconds: float) -> tuple[list[Vector], int]:
-    """Return the vectors of texts, in their order, and the tokens used; raise EmbeddingFailed.
+async def embed(model: EmbeddingModel, texts: Sequence[str], seconds: float) -> Embedded:
+    """Return the vectors of texts, and the tokens used; raise EmbeddingFailed.
 
     `seconds`: for all of the exchange.
     """
@@ -57,16 +86,18 @@ async def embed(model: EmbeddingModel, texts: Sequence[str], seconds: float) -> 
     except ChatError as error:
         raise EmbeddingFailed(error.message) from error
     except (TimeoutError, httpx2.TimeoutException) as error:
-        raise EmbeddingFailed(f"No answer within {seconds:g} s.") from error
+        raise EmbeddingFailed(f"No answer within {seconds:g} s.", EmbeddingUsage.unheard(texts)) from error
     except httpx2.HTTPError as error:
         raise EmbeddingFailed("The provider could not be reached.") from error
     if status != 200:
         raise EmbeddingFailed(f"The provider answered with HTTP status {status}.")
+    usage = EmbeddingUsage.unheard(texts)
     try:
         value = json.loads(whole)
-        return _vectors(value, len(texts)), _tokens(value, len(json.dumps(body)))
+        usage = _usage(value) or usage
+        return Embedded(_vectors(value, len(texts)), usage)
     except (ParseError, VectorInvalid) as error:
-        raise EmbeddingFailed(f"The provider's answer has no vectors: {error}.") from error
+        raise EmbeddingFailed(f"The provider's answer has no vectors: {error}.", usage) from error
 
 
 async def _exchange(provider: Provider, content: bytes, seconds: float) -> tuple[int, bytes]:
@@ -102,7 +133,8 @@ def _vectors(value: Json, count: int) -> list[Vector]:
     return [found[at] for at in range(count)]
 
 
-def _tokens(value: dict[str, Json], sent_bytes: int) -> int:
-    usage = value.get("usage")
+def _usage(value: Json) -> EmbeddingUsage | None:
+    """Return the reported usage."""
+    usage = value.get("usage") if isinstance(value, dict) else None
     count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and 0 <= count < 1 << 40 else estimated(sent_bytes, 0).prompt_tokens
+    return EmbeddingUsage(TokenUsage(count, 0)) if isinstance(count, int) and 0 <= count < 1 << 40 else None

@@ -90,6 +90,25 @@ class EmbeddingUse(models.Model):
         return f"{self.source}: {self.tokens}"
 
 
+class EmbeddingSpend(models.Model):
+    """The cost of a caller's requests for vectors within one minute, for alerts."""
+
+    minute = models.DateTimeField()
+    principal = models.CharField(max_length=64, blank=True)
+    """Empty: the hub's own requests."""
+    provider = models.CharField(max_length=40)
+    cost_millionths = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["minute", "principal", "provider"], name="embedding_spend_one_row")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider} {self.minute:%Y-%m-%d %H:%M}"
+
+
 class CachedVector(models.Model):
     """The vector of a text, by a digest of the model and the text. The text itself is not kept."""
 

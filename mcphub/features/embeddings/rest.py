@@ -25,7 +25,7 @@ class EmbeddingModelSerializer(RowSerializer[EmbeddingSource]):
     )
     tokens = serializers.SerializerMethodField(help_text="Used until now.")
     cost_millionths = serializers.SerializerMethodField(
-        help_text="Of the hub's currency, at the prices of the moment. Without a price 0. Quotas do not count it."
+        help_text="Of the hub's currency, at the prices of the moment. Without a price 0."
     )
     failure = serializers.SerializerMethodField(help_text="The last one. Empty: none.")
     failed_at = serializers.DateTimeField(source="use.failed_at", read_only=True, allow_null=True)

@@ -15,13 +15,17 @@ from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 
-from mcphub.features.embeddings import cache
-from mcphub.features.embeddings.endpoint import EmbeddingFailed, EmbeddingModel, embed
+from mcphub.features.embeddings import cache, spend
+from mcphub.features.embeddings.endpoint import EmbeddingFailed, EmbeddingModel
+from mcphub.features.embeddings.metering import EmbeddingMeter, EmbeddingRefused
 from mcphub.features.embeddings.sent import digest_of, sent_tools, text_of
 from mcphub.features.embeddings.vectors import Vector
 from mcphub.features.embeddings.vectors import closest as closest_vectors
+from mcphub.features.quotas.quota import quotas_of
+from mcphub.features.quotas.spending import Spending
 from mcphub.process.runtime import Hub
 from mcphub.process.services import BackgroundService
+from tools_catalog.catalog.listing import Audience
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.catalog.toolsets import Toolset
 from tools_catalog.upstream.breaker import Breaker
@@ -54,7 +58,7 @@ class EmbeddingService(BackgroundService):
         self._digests: WeakKeyDictionary[Tool, str] = WeakKeyDictionary()
         self._questions: dict[str, Vector] = {}
         self._unsaved: dict[str, Vector] = {}
-        self._tokens = 0
+        self._meter = EmbeddingMeter(hub.ledger, hub.calls.stages.one(Spending), lambda: quotas_of(hub.configuration))
         self._failure = ""
         self._breaker = Breaker(time.monotonic, limit=_FAILURES)
         self._rests_until = 0.0
@@ -71,6 +75,7 @@ class EmbeddingService(BackgroundService):
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        await self._meter.write()
 
     # Tools ---------------------------------------------------------------------------------------
 
@@ -90,9 +95,9 @@ class EmbeddingService(BackgroundService):
             self._digests.clear()
             self._breaker.succeeded()
         self._model = model
+        await self._write(model)
         if model is None:
             return
-        await self._write(model)
         tools = sent_tools(self.hub.configuration.catalog)
         texts = {self._digest(tool, model): text_of(tool) for tool in tools}
         missing = texts.keys() - self._vectors.keys()
@@ -102,20 +107,21 @@ class EmbeddingService(BackgroundService):
         if not left or time.monotonic() < self._rests_until:
             return
         try:
-            async for fresh in embedded(model, {digest: texts[digest] for digest in left}):
+            async for fresh in embedded(model, {digest: texts[digest] for digest in left}, self._meter):
                 self._vectors |= fresh
         except EmbeddingFailed as error:
             logger.warning("%s embeds no tools: %s", model.provider.slug, error)
             self._rests_until = time.monotonic() + _PAUSE_SECONDS
 
-    async def _write(self, model: EmbeddingModel) -> None:
+    async def _write(self, model: EmbeddingModel | None) -> None:
         """Write what searches left behind."""
         unsaved, self._unsaved = self._unsaved, {}
-        tokens, failure, self._tokens, self._failure = self._tokens, self._failure, 0, ""
+        failure, self._failure = self._failure, ""
         if unsaved:
             await database_sync_to_async(cache.save)(unsaved)
-        if tokens or failure:
-            await database_sync_to_async(cache.note)(model, tokens, failure)
+        await self._meter.write()
+        if failure and model is not None:
+            await database_sync_to_async(spend.note_failure)(model, failure)
 
     def _digest(self, tool: Tool, model: EmbeddingModel) -> str:
         found = self._digests.get(tool)
@@ -125,19 +131,21 @@ class EmbeddingService(BackgroundService):
 
     # Searches ------------------------------------------------------------------------------------
 
-    async def closest(self, query: str, toolset: Toolset, offered: Mapping[str, Tool]) -> Sequence[str]:
-        """Return the tools closest to a question; none where the model is off, down or late."""
+    async def closest(
+        self, query: str, toolset: Toolset, offered: Mapping[str, Tool], caller: Audience
+    ) -> Sequence[str]:
+        """Return the tools closest to a question; none where the model is off, down or late, or a quota is full."""
         model = self._model
         if model is None or not self._vectors or toolset.workspace is not None:
             return ()
-        vector = await self._question(model, query[:_LONGEST_QUESTION])
+        vector = await self._question(model, query[:_LONGEST_QUESTION], caller)
         if vector is None:
             return ()
         digests = {name: self._digests.get(tool) for name, tool in offered.items() if tool.workspace is None}
         known = {name: self._vectors[each] for name, each in digests.items() if each in self._vectors}
         return closest_vectors(vector, known)
 
-    async def _question(self, model: EmbeddingModel, query: str) -> Vector | None:
+    async def _question(self, model: EmbeddingModel, query: str, caller: Audience) -> Vector | None:
         digest = digest_of(model, f"?{' '.join(query.split())}")
         found = self._questions.get(digest)
         if found is not None or self._breaker.wait_seconds() > 0:
@@ -148,8 +156,12 @@ class EmbeddingService(BackgroundService):
                 kept = await database_sync_to_async(cache.load)([digest])
             found = kept.get(digest)
             if found is None:
-                [found], tokens = await embed(model, [query], max(0.01, until - time.monotonic()))
-                self._unsaved[digest], self._tokens = found, self._tokens + tokens
+                [found] = await self._meter.embed(model, [query], max(0.01, until - time.monotonic()), caller)
+                self._unsaved[digest] = found
+        except EmbeddingRefused as error:  # that of this caller alone: the model may be well
+            logger.info("A search of %s goes by words: %s", caller.principal, error)
+            self._breaker.left()
+            return None
         except (EmbeddingFailed, TimeoutError) as error:
             self._breaker.failed()
             self._failure = str(error) or f"No answer within {model.timeout_seconds:g} s."
@@ -164,7 +176,9 @@ class EmbeddingService(BackgroundService):
         return found
 
 
-async def embedded(model: EmbeddingModel, texts: Mapping[str, str]) -> AsyncIterator[dict[str, Vector]]:
+async def embedded(
+    model: EmbeddingModel, texts: Mapping[str, str], meter: EmbeddingMeter
+) -> AsyncIterator[dict[str, Vector]]:
     """Yield the vectors of tools by digest, in batches that are kept. Ends early once the model is off, or another.
 
     Raises EmbeddingFailed, which is noted.
@@ -173,19 +187,20 @@ async def embedded(model: EmbeddingModel, texts: Mapping[str, str]) -> AsyncIter
     for at in range(0, len(digests), _BATCH):
         batch = digests[at : at + _BATCH]
         try:
-            vectors, tokens = await embed(model, [texts[digest] for digest in batch], _BATCH_SECONDS)
+            vectors = await meter.embed(model, [texts[digest] for digest in batch], _BATCH_SECONDS, None)
         except EmbeddingFailed as error:
-            await database_sync_to_async(cache.note)(model, 0, str(error))
+            await database_sync_to_async(spend.note_failure)(model, str(error))
             raise
+        finally:
+            await meter.write()
         fresh = dict(zip(batch, vectors, strict=True))
         await database_sync_to_async(cache.save)(fresh)
-        await database_sync_to_async(cache.note)(model, tokens, "")
         yield fresh
         if await database_sync_to_async(cache.enabled_model)() != model:
             return
 
 
-async def closest(query: str, toolset: Toolset, offered: Mapping[str, Tool]) -> Sequence[str]:
+async def closest(query: str, toolset: Toolset, offered: Mapping[str, Tool], caller: Audience) -> Sequence[str]:
     """Return the opinion of this process's vectors."""
     service = EmbeddingService.running
-    return () if service is None else await service.closest(query, toolset, offered)
+    return () if service is None else await service.closest(query, toolset, offered, caller)

@@ -113,8 +113,7 @@ def _packed(wire: dict[str, Json]) -> str:
 
 
 def _unpacked(packed: str) -> dict[str, Json]:
-    text = zlib.decompress(base64.b64decode(packed)).decode("utf-8", "surrogatepass")
-    wire: dict[str, Json] = json.loads_stored(text)
+    wire: dict[str, Json] = json.loads_stored(zlib.decompress(base64.b64decode(packed)))
     return wire
 
 

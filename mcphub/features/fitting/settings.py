@@ -11,6 +11,7 @@ from sessions_app.protocol.json import Json
 from tools_catalog.call.base import Backend, ToolResult
 from tools_catalog.call.context import ToolContext
 from tools_catalog.catalog.additions import Addition
+from tools_catalog.catalog.listing import without_output_schema
 
 if TYPE_CHECKING:
     from tools_catalog.catalog.snapshot import Catalog
@@ -39,11 +40,8 @@ class Size(Addition):
         return replace(self, most_characters=smallest(self.most_characters, bound))
 
     def definition(self, definition: dict[str, Any]) -> dict[str, Any]:
-        """Return the definition with the argument for fields, and without a schema that a preview may break.
-
-        Clients reject results without `structuredContent` where `outputSchema` is declared (MCP, Tools).
-        """
-        made = {name: value for name, value in definition.items() if name != "outputSchema"}
+        """Return the definition with the argument for fields, and without a schema that a preview may break."""
+        made = without_output_schema(definition)
         schema = definition["inputSchema"]
         if self.argument and self.argument not in schema.get("properties", {}):
             made["inputSchema"] = {**schema, "properties": {**schema.get("properties", {}), self.argument: _ARGUMENT}}

@@ -101,7 +101,7 @@ class Shaper:
         facts: dict[str, Json] = {
             "whole": {
                 "characters": whole,
-                "bytes": len(text.encode("utf-8", "surrogatepass")),
+                "bytes": json.size(text),
                 "digest": call.record.configuration.redaction.tag(wire) if is_hidden else f"sha256:{json.digest(text)}",
             },
             "shown": {"characters": shown},

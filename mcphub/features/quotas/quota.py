@@ -14,7 +14,8 @@ from mcphub.features.quotas import amounts
 from mcphub.features.quotas.amounts import BYTES, CALLS, MONEY, TOKENS
 from mcphub.features.quotas.rules import SUBJECT
 from mcphub.features.quotas.windows import Period, QuotaWindow, window_of
-from sessions_app.caller import Caller
+from sessions_app.protocol import json
+from tools_catalog.catalog.listing import Audience
 from tools_catalog.catalog.selection import Tool
 from tools_catalog.policy.scope import RuledTool, concerns
 
@@ -49,21 +50,24 @@ class QuotaRule:
     provider: str = ""
     """Counts only rounds of this provider's models; empty: all. For units of models only."""
 
-    def is_about(self, caller: Caller) -> bool:
+    def is_about(self, caller: Audience | None) -> bool:
+        """Return whether it counts what a caller uses; None: the hub itself, which only what counts everybody does."""
+        if caller is None:
+            return self.per == ALL and not (self.principal or self.credential or self.group)
         if self.principal and caller.principal != self.principal:
             return False
         if self.credential and caller.credential != self.credential:
             return False
         return self.group is None or self.group in caller.groups
 
-    def subjects(self, caller: Caller) -> Iterable[str]:
+    def subjects(self, caller: Audience | None) -> Iterable[str]:
         """Return the subjects that a caller's calls and rounds count for."""
+        if self.per == ALL or caller is None:
+            return (ALL,)
         if self.per == PERSON:
             return (caller.principal,)
         if self.per == KEY:
             return (caller.credential,)
-        if self.per == ALL:
-            return (ALL,)
         groups = caller.groups if self.group is None else {self.group}
         return [f"group:{number}" for number in sorted(groups)]
 
@@ -150,7 +154,7 @@ class Quotas:
         """Return the quotas that count a provider's models."""
         return tuple(rule for rule in self.rules if rule.unit in OF_MODELS and rule.provider in ("", provider))
 
-    def charges(self, tool: Tool, caller: Caller, arguments: str) -> list[Charge]:
+    def charges(self, tool: Tool, caller: Audience, arguments: str) -> list[Charge]:
         """Return the charges of a call before it runs. `arguments`: canonical JSON."""
         return charges_of(self.of_tool(tool), caller, arguments)
 
@@ -163,9 +167,9 @@ def quotas_of(configuration: Configuration) -> Quotas:
     return found
 
 
-def charges_of(rules: Iterable[QuotaRule], caller: Caller, arguments: str) -> list[Charge]:
+def charges_of(rules: Iterable[QuotaRule], caller: Audience, arguments: str) -> list[Charge]:
     chosen = [rule for rule in rules if rule.is_about(caller)]
-    size = _size(arguments) if any(rule.unit == BYTES for rule in chosen) else 0
+    size = json.size(arguments) if any(rule.unit == BYTES for rule in chosen) else 0
     return [
         Charge(rule, subject, size if rule.unit == BYTES else 1) for rule in chosen for subject in rule.subjects(caller)
     ]
@@ -176,14 +180,21 @@ def charges_of_result(charges: Sequence[Charge], result: str | None) -> list[Cha
     counted = [charge for charge in charges if charge.quota.unit == BYTES]
     if not counted or not result:
         return []
-    size = _size(result)
+    size = json.size(result)
     return [Charge(charge.quota, charge.subject, size) for charge in counted]
 
 
 def charges_of_round(
-    rules: Iterable[QuotaRule], caller: Caller, *, tokens: int = 0, cost: int | None = 0, is_estimated: bool = False
+    rules: Iterable[QuotaRule],
+    caller: Audience | None,
+    *,
+    tokens: int = 0,
+    cost: int | None = 0,
+    is_estimated: bool = False,
 ) -> list[Charge]:
-    """Return the charges of one model request. `cost`: millionths; None where the model has no price."""
+    """Return the charges of one model request. `caller`: None for the hub itself. `cost`: millionths; None where the
+    model has no price.
+    """
     used = {TOKENS: (tokens, False), MONEY: (cost or 0, cost is None)}
     return [
         Charge(rule, subject, used[rule.unit][0], is_estimated, used[rule.unit][1])
@@ -191,7 +202,3 @@ def charges_of_round(
         if rule.is_about(caller)
         for subject in rule.subjects(caller)
     ]
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -46,7 +46,7 @@ class Spending(Stage, CommitPart):
     place = Place.QUOTAS
     ledger = QUOTA_SUMS
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls | None = None) -> None:
         self.refusals: Counter[str] = Counter()
         """Of this process since its start, by the quota's name."""
         self._full: dict[str, tuple[int, float]] = {}

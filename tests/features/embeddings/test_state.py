@@ -15,6 +15,7 @@ from mcphub.features.embeddings import cache, state
 from mcphub.features.embeddings.models import CachedVector, EmbeddingSource, EmbeddingUse
 from mcphub.features.embeddings.sent import texts_of
 from mcphub.features.embeddings.vectors import Vector
+from mcphub.features.quotas.models import McpQuota, QuotaCount
 from tests.factories import McpToolDefinitionFactory, McpToolsetFactory
 from tests.features.chat.embedding import FAILS
 from tests.features.chat.running import ScriptedProvider
@@ -82,6 +83,20 @@ def test_the_command_shows_tests_and_refreshes(source: EmbeddingSource, capsys: 
     assert told["tokens"] > 0
     assert main(["embedding", "test", "near/none"]) == 2
     assert "`mcphub embedding list` lists them." in capsys.readouterr().err
+
+
+def test_the_command_keeps_to_the_quotas_of_everybody(
+    source: EmbeddingSource, peer: ScriptedProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    McpQuota.objects.create(name="whole", per="all", unit="tokens", period="month", hard_limit=1)
+    assert main(["embedding", "test", "near/words"]) == 0
+    assert QuotaCount.objects.get().used == EmbeddingUse.objects.get(source=source).tokens == 2
+    peer.forget()
+    assert main(["embedding", "refresh"]) == 1
+    assert "near/words returned no vectors: The quota whole of 1 tokens a month is used up." in capsys.readouterr().err
+    assert peer.about("words") == []
+    assert main(["quota", "test", "--model", "near/words"]) == 1
+    assert "The turn would be refused now." in capsys.readouterr().out
 
 
 def test_the_command_reports_a_provider_that_fails(source: EmbeddingSource, capsys: pytest.CaptureFixture[str]) -> None:

@@ -317,6 +317,53 @@ def test_a_keys_bound_holds_for_all_its_calls_and_no_other_keys(
         hub.settle()
 
 
+# Doors that show definitions of tools ---------------------------------------------------------------
+
+
+def _by_list(speaker: Speaker) -> dict[str, Any]:
+    return _listed(speaker)["current_pulls"]
+
+
+def _by_list_of_a_session(speaker: Speaker) -> dict[str, Any]:
+    tools = speaker.in_session(speaker.open_session(), "tools/list").json()["result"]["tools"]
+    return next(tool for tool in tools if tool["name"] == "current_pulls")
+
+
+def _by_description(speaker: Speaker) -> dict[str, Any]:
+    params = {"name": "describe_tool", "arguments": {"name": "current_pulls"}}
+    headers = speaker.modern_headers("tools/call", params)
+    answer = speaker.post(speaker.modern_body("tools/call", params), "/mcp/s/found", **headers)
+    found: dict[str, Any] = answer.json()["result"]["structuredContent"]
+    return found
+
+
+def _by_rest(speaker: Speaker) -> dict[str, Any]:
+    tools = speaker.http.get("/api/tools", headers=speaker.headers()).json()["tools"]
+    found = next(tool for tool in tools if tool["name"] == "current_pulls")
+    return {"outputSchema": found["output_schema"]} if found["output_schema"] is not None else {}
+
+
+_DOORS = (_by_list, _by_list_of_a_session, _by_description, _by_rest)
+
+
+def test_every_door_shows_output_schemas_to_the_same_keys(hub: Hub) -> None:
+    names, scopes = ("whole", "bounded"), ["tools:list", "tools:call", "chat"]
+    keys = {name: hub.operate(operations.issue_key, name, scopes) for name in names}
+    hub.operate(operations.create, "tools_catalog.McpToolset", slug="found", mode="search", patterns="current_*")
+    row = hub.operate(sizes.bound, 800, key="bounded")
+    hub.settle()
+    try:
+        with Speaker(hub.url, keys["whole"]) as whole, Speaker(hub.url, keys["bounded"]) as bounded:
+            assert [door.__name__ for door in _DOORS if "outputSchema" not in door(whole)] == []
+            assert [door.__name__ for door in _DOORS if "outputSchema" in door(bounded)] == []
+            assert _by_description(bounded) == {
+                name: value for name, value in _by_description(whole).items() if name != "outputSchema"
+            }
+    finally:
+        hub.operate(operations.delete, "fitting.ResultSize", pk=row)
+        hub.settle()
+
+
 def test_results_expire(hub: Hub, speaker: Speaker) -> None:
     uri = call(speaker, "story", lines=1000)["content"][2]["uri"]
     assert hub.operate(sizes.expire_all) == 0

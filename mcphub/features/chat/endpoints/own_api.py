@@ -89,21 +89,21 @@ class ToolsEndpoint(OwnApiEndpoint):
 
     async def answer(self) -> None:
         wanted = query_requests.read_transport(self.parameters("transport").get("transport"))
-        catalog = self.hub.configuration.catalog
+        stages, configuration = self.hub.calls.stages, self.hub.configuration
+        catalog = configuration.catalog
         transport_of = query_requests.transports_of(catalog)
-        is_bounded = self.caller.key_id in self.hub.calls.stages.bounded_keys(self.hub.configuration)
         found = []
         for tool in tool_selection.usable(catalog, self.caller):
             transport = transport_of(tool)
             if wanted in (None, transport):
-                definition = tool.definition
+                definition = stages.shown(tool, self.caller, configuration)
                 found.append(
                     {
                         "name": tool.name,
                         "title": definition.get("title"),
                         "description": definition["description"],
                         "input_schema": definition["inputSchema"],
-                        "output_schema": None if is_bounded else definition.get("outputSchema"),
+                        "output_schema": definition.get("outputSchema"),
                         "transport": transport,
                         "connection": tool.connection,
                     }

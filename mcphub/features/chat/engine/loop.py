@@ -123,8 +123,8 @@ class TurnRun:
             ]
             if hub_calls and client_calls and not self._turn.may_mix_calls:
                 raise self._with_progress(invalid("tools", _MIXED_CALLS))
-            if hub_calls and self._metering.full is not None:
-                for end in self._ended_by_quota(self._metering.full, answer.text):
+            if hub_calls and (full := self._metering.refusal()) is not None:
+                for end in self._ended_by_quota(full, answer.text):
                     yield end
                 return
             message = {**_assistant(answer), "tool_calls": [call.wire() for call in calls]}
