@@ -29,6 +29,7 @@ from unfold.decorators import action as theme_action
 
 from sessions_app.kit.admin import density
 from sessions_app.kit.admin.changelist import HubList, holds_nul, without_meaning
+from sessions_app.kit.admin.chosen import ChosenRow, ChosenRows, LinksField
 from sessions_app.kit.admin.filters import controls
 from sessions_app.kit.admin.json_field import JSONEditor, JSONFormField
 from sessions_app.kit.admin.keyset import KeysetList
@@ -185,6 +186,16 @@ class HubAdmin(SearchedAdmin):
         if self.list_display_links is None:
             return None
         return [each for each in self.list_display_links if each in list_display] or list(list_display)[:1]
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name in self.get_autocomplete_fields(request):
+            kwargs.setdefault("widget", ChosenRow(db_field, self.admin_site, using=kwargs.get("using")))
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name in self.get_autocomplete_fields(request):
+            kwargs.setdefault("widget", ChosenRows(db_field, self.admin_site, using=kwargs.get("using")))
+        return super().formfield_for_manytomany(db_field, request, **{"form_class": LinksField, **kwargs})
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> Any:
         """Show the list with its parts."""

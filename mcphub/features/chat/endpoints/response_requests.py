@@ -352,7 +352,7 @@ def _tool_choice(value: Json) -> Json:
     kind = value.get("type") if isinstance(value, dict) else None
     name = value.get("name") if isinstance(value, dict) else None
     if kind in ("function", "mcp") and isinstance(name, str):
-        return {"type": "function", "function": {"name": _known_name(value, name, "tool_choice")}}  # type: ignore[arg-type]
+        return {"type": "function", "function": {"name": _known_name(value, name, "tool_choice")}}
     if kind == "mcp" and name is None:
         return "required"
     raise invalid(
