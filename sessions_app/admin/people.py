@@ -9,7 +9,7 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
-from django.db.models import Model, QuerySet
+from django.db.models import ManyToManyField, Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils.text import capfirst
@@ -23,9 +23,11 @@ from sessions_app.people import is_within, permissions_beyond
 if TYPE_CHECKING:
     _Form = forms.ModelForm[Any]
     _Users = UserAdmin[User]
+    _Many = forms.ModelMultipleChoiceField[Permission]
 else:
     _Form = forms.ModelForm
     _Users = UserAdmin
+    _Many = forms.ModelMultipleChoiceField
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
@@ -121,14 +123,16 @@ def named(permission: Permission) -> str:
     return f"{rows}: {dict(model._meta.permissions if model else ()).get(permission.codename, permission.name)}"
 
 
-class _Permissions(forms.ModelMultipleChoiceField):
-    def label_from_instance(self, obj: Permission) -> str:  # type: ignore[override]
+class _Permissions(_Many):
+    def label_from_instance(self, obj: Permission) -> str:
         return named(obj)
 
 
 @admin.register(Group)
 class RoleAdmin(GroupAdmin, RecordedAdmin):
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+    def formfield_for_manytomany(
+        self, db_field: ManyToManyField[Any, Any], request: HttpRequest | None = None, **kwargs: Any
+    ) -> forms.ModelMultipleChoiceField[Any] | None:
         if db_field.name == "permissions":
             kwargs["form_class"] = _Permissions
         return super().formfield_for_manytomany(db_field, request, **kwargs)

@@ -194,3 +194,8 @@ ONE_WORD_FOR_ONE_THING = {
 def test_one_thing_has_one_word_in_russian(word, others):
     found = [each for words in written().values() for each in words if re.search(others, each, re.IGNORECASE)]
     assert found == [], word
+
+
+def test_no_message_writes_a_decimal_point_of_its_own():
+    """Numbers go through `number_format`: Russian has a comma there."""
+    assert [words for words, _plural in written() if re.search(r"%\(\w+\)\.[1-9][efg]", words)] == []

@@ -184,7 +184,7 @@ class HubAdmin(SearchedAdmin):
         ties = [model._meta for model in apps.get_models(include_auto_created=True) if model._meta.auto_created]
         begins = tuple(f"{capfirst(tie.verbose_name)}: " for tie in ties)
         for tie in ties:
-            counts.pop(tie.verbose_name_plural, None)
+            counts.pop(str(tie.verbose_name_plural), None)
         return _without(to_delete, begins), counts, lacking, protected
 
     def get_urls(self) -> list[URLPattern]:
