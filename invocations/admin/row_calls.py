@@ -152,7 +152,8 @@ def _users(calls: list[McpToolInvocation], title: str, is_caller: bool) -> PageT
     ]
     head = (_t("Tool") if is_caller else _t("Caller"), _t("Calls"), _t("Errors"))
     note = _t("Of the newest %(count)s calls.") % {"count": number_format(MOST_CALLS, force_grouping=True)}
-    return PageTable("users", title, head, rows, _t("Nobody yet."), note=note if len(calls) == MOST_CALLS else "")
+    empty = _t("None yet.") if is_caller else _t("Nobody yet.")
+    return PageTable("users", title, head, rows, empty, note=note if len(calls) == MOST_CALLS else "")
 
 
 def _page(call: McpToolInvocation) -> str:

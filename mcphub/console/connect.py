@@ -102,9 +102,9 @@ def _known_by(key: str) -> str:
             "(MCPHUB_CLIENT_REGISTRATION). Create a key for it, or allow registration."
         )
     if manner == "registration":
-        return _("Registers dynamically. Nothing to configure.")
+        return _("It registers dynamically. Nothing to configure.")
     return _(
-        "Identifies itself with a client ID metadata document, which the hub must be able to fetch; otherwise it "
+        "It identifies itself with a client ID metadata document, which the hub must be able to fetch; otherwise it "
         "registers dynamically. Nothing to configure."
     )
 

@@ -9,9 +9,10 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
-from django.db.models import Model, QuerySet
+from django.db.models import ManyToManyField, Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
@@ -22,9 +23,11 @@ from sessions_app.people import is_within, permissions_beyond
 if TYPE_CHECKING:
     _Form = forms.ModelForm[Any]
     _Users = UserAdmin[User]
+    _Many = forms.ModelMultipleChoiceField[Permission]
 else:
     _Form = forms.ModelForm
     _Users = UserAdmin
+    _Many = forms.ModelMultipleChoiceField
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
@@ -103,8 +106,37 @@ class PersonAdmin(_Users, RecordedAdmin):
         return super().has_delete_permission(request, obj) and (obj is None or is_within(request.user, obj))
 
 
+_DEEDS = {"add": _("add"), "change": _("change"), "delete": _("delete"), "view": _("view")}
+
+
+def named(permission: Permission) -> str:
+    """Return the name of a permission for people: *API keys: change*.
+
+    Django's begins with the app and is English, and it stays as the migration that made the row worded it.
+    """
+    model = permission.content_type.model_class()
+    rows = capfirst(model._meta.verbose_name_plural if model else permission.content_type.name)
+    deed = permission.codename.partition("_")[0]
+    is_djangos = deed in _DEEDS and permission.codename == f"{deed}_{permission.content_type.model}"
+    if is_djangos:
+        return f"{rows}: {_DEEDS[deed]}"
+    return f"{rows}: {dict(model._meta.permissions if model else ()).get(permission.codename, permission.name)}"
+
+
+class _Permissions(_Many):
+    def label_from_instance(self, obj: Permission) -> str:
+        return named(obj)
+
+
 @admin.register(Group)
 class RoleAdmin(GroupAdmin, RecordedAdmin):
+    def formfield_for_manytomany(
+        self, db_field: ManyToManyField[Any, Any], request: HttpRequest | None = None, **kwargs: Any
+    ) -> forms.ModelMultipleChoiceField[Any] | None:
+        if db_field.name == "permissions":
+            kwargs["form_class"] = _Permissions
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
+
     def get_form(
         self, request: HttpRequest, obj: Group | None = None, change: bool = False, **kwargs: object
     ) -> type[ModelForm[Group]]:

@@ -36,7 +36,7 @@ class McpWorkspaceAdmin(RecordedAdmin):
     readonly_fields = ["shown_address", _MADE, _CHANGED]
     fieldsets = [
         (None, {"fields": ["slug", "shown_address", "title", "description"]}),
-        (_("Members"), {"fields": ["members", "auditors", "operators", _MADE, _CHANGED]}),
+        (_("Who"), {"fields": ["members", "auditors", "operators", _MADE, _CHANGED]}),
     ]
 
     shown_slug = column(_("name"), lambda row: mono(row.slug), ordering="slug")

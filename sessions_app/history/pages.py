@@ -186,7 +186,9 @@ def its_history(request: HttpRequest, row: Model) -> Iterator[PagePart]:
             subject_model=kind, subject_id=key, state=WaitingChange.State.WAITING, expires_at__gt=timezone.now()
         )
         for each in waiting[:_ON_A_PAGE]:
-            words = _t("A change by %(name)s waits for a second person.") % {"name": clipped(each.proposer_label, 80)}
+            words = _t("A change by %(name)s waits for a second person.") % {
+                "name": clipped(each.proposer_label or each.proposed_by, 80)
+            }
             yield PageWaiting(words, reverse("admin:sessions_app_waitingchange_change", args=[each.pk]))
     rows = [
         (

@@ -49,7 +49,7 @@ class ServerProcess(models.Model):
         verbose_name = _("server process")
         verbose_name_plural = _("server processes")
         ordering = ["-started_at"]
-        permissions = [("view_settings", "Can view the settings and diagnostics of the hub")]
+        permissions = [("view_settings", _("Can view the settings and diagnostics of the hub"))]
         constraints = [
             models.CheckConstraint(
                 condition=Q(status__in=["starting", "running", "stopping", "stopped", "error"]),

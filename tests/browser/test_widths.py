@@ -142,6 +142,9 @@ CUT = """() => [...document.querySelectorAll("#result_list .data-row > :is(td, t
 ON_A_PHONE = (
     "/admin/",
     "/admin/connect/",
+    "/admin/diagnostics/",
+    "/admin/settings/",
+    "/admin/invocations/auditblock/",
     "/admin/invocations/mcptoolinvocation/",
     "/admin/invocations/mcpapproval/",
     "/admin/tools_catalog/mcpupstreamtool/",
@@ -159,6 +162,17 @@ def test_what_is_wanted_on_a_phone_fits_there(reader: Any) -> None:
         if rows.count():
             wide += [each for each in too_wide(reader, rows.first.get_attribute("href")) if ": page " in each]
     assert [*wide, *cut] == []
+
+
+def test_each_value_of_a_table_bears_the_name_of_its_column_on_a_phone(reader: Any) -> None:
+    """Also where another rule about cells is more specific: the names would stand beyond the left edge."""
+    reader.set_viewport_size({"width": 390, "height": 844})
+    for where in ("/admin/settings/", "/admin/diagnostics/", "/admin/tools_catalog/mcptooldefinition/1/change/"):
+        reader.goto(where)
+        cells = reader.locator(".hub-scroll > .hub-page-table tbody [data-label]")
+        expect(cells.first).to_be_visible()
+        paddings = cells.evaluate_all("all => all.map((each) => getComputedStyle(each).paddingInlineStart)")
+        assert set(paddings) == {"120px"}, where
 
 
 UNREACHED = """() => [...document.querySelectorAll(".hub-scroll")]

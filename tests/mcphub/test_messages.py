@@ -166,7 +166,7 @@ def test_names_stand_in_russian_sentences_without_a_case(client: Client) -> None
     for address, words in (
         ("/admin/tools_catalog/mcptoolset/add/", f"Добавление: {kind}"),
         (f"{page}/change/", f"Удалить: {kind}"),
-        (f"{page}/delete/", f"Удалить? {kind} «{toolset}»."),
+        (f"{page}/delete/", f"Удалить «{toolset}» ({kind})?"),
         ("/admin/tools_catalog/mcptoolset/", "наборы инструментов: 1"),
     ):
         assert words in client.get(address, headers=russian).content.decode(), address
@@ -178,3 +178,24 @@ def test_names_stand_in_russian_sentences_without_a_case(client: Client) -> None
 def test_the_admin_speaks_english_by_default(client: Client) -> None:
     client.force_login(User.objects.create_superuser("operator"))
     assert "Offers waiting for approval" in client.get("/admin/").content.decode()
+
+
+ONE_WORD_FOR_ONE_THING = {
+    "хеш": "дайджест|хэш",
+    "вебхук": "веб-перехватчик|веб-хук",
+    "правило вызовов": r"правил\w* о вызовах",
+    "запись об удалении": "надгроби",
+    "авторизованное приложение": r"допущенн\w+ (клиент|приложени)",
+    "шапка of a SKILL.md, название of a row": r"[Ии]мя, заголовок",
+}
+
+
+@pytest.mark.parametrize(("word", "others"), ONE_WORD_FOR_ONE_THING.items())
+def test_one_thing_has_one_word_in_russian(word, others):
+    found = [each for words in written().values() for each in words if re.search(others, each, re.IGNORECASE)]
+    assert found == [], word
+
+
+def test_no_message_writes_a_decimal_point_of_its_own():
+    """Numbers go through `number_format`: Russian has a comma there."""
+    assert [words for words, _plural in written() if re.search(r"%\(\w+\)\.[1-9][efg]", words)] == []

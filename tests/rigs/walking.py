@@ -1,13 +1,14 @@
 """Every page of the console as its people have it, measured by a browser; ends with 1 where a page has a fault.
 
-    python -m tests.rigs.walking [--data-dir DIR --port N] [--people NAME]... [--only WORDS]... [--languages en,ru]
-        [--pictures DIR] [--answers]
+    python -m tests.rigs.walking [--data-dir DIR --port N] [--people NAME]... [--only WORDS]... [--after ADDRESS]
+        [--languages en,ru] [--widths 1440,1280,390] [--theme light|dark] [--pictures DIR] [--answers]
 
 Starts a demo of its own, unless --data-dir and --port name one that runs, and adds one row of each kind that the demo
 has none of. Then each address of the URL configuration that answers a person with a page is opened as that person: an
 operator of the whole hub, an auditor, the lead of a workspace, and somebody without a role. A row of the table has:
 
-- axe: violations that axe calls serious or critical, light in the first language, dark in the others;
+- axe: violations that axe calls serious or critical, light in the first language, dark in the others, unless --theme
+  names one;
 - Tabs: keys to the main action, straight and by the nearest skip link. The main action of a list is its first row, of a
   form its first field, of another page the first link or control of its content;
 - main: landmarks of that role; wide: by how many pixels the page is wider than the window, at each width;
@@ -117,7 +118,10 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0, help="its port")
     parser.add_argument("--people", action="append", help="operator, auditor, lead or nobody; all of them")
     parser.add_argument("--only", action="append", help="pages whose address holds this")
+    parser.add_argument("--after", help="go on behind this address, where an earlier walk stopped")
     parser.add_argument("--languages", default="en,ru")
+    parser.add_argument("--widths", type=_numbers, default=WIDTHS, help="of the window, in pixels")
+    parser.add_argument("--theme", choices=["light", "dark"], help="in every language")
     parser.add_argument("--pictures", type=Path, help="keep a picture of each page, width and language here")
     parser.add_argument("--answers", action="store_true", help="render nothing")
     options = parser.parse_args()
@@ -130,9 +134,14 @@ def main() -> int:
         people, found = _prepared()
         wanted = [name for name in people if not options.people or name in options.people]
         found = [each for each in found if not options.only or any(words in each for words in options.only)]
+        found = found[found.index(options.after) + 1 :] if options.after else found
         walker = stack.enter_context(_walker(f"http://127.0.0.1:{port}", options))
         measured = [each for name in wanted for each in walker.walk(name, people[name], found)]
     return _summed_up(measured)
+
+
+def _numbers(words: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in words.split(","))
 
 
 @contextlib.contextmanager
@@ -205,21 +214,21 @@ def _walker(address: str, options: argparse.Namespace) -> Iterator[Walker]:
         options.pictures.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield Walker(browser, address, options.languages.split(","), options.pictures, renders=not options.answers)
+        yield Walker(browser, address, options)
         browser.close()
 
 
 class Walker:
     """Goes through pages as one person after the other."""
 
-    def __init__(
-        self, browser: Any, address: str, languages: Sequence[str], pictures: Path | None, *, renders: bool
-    ) -> None:
+    def __init__(self, browser: Any, address: str, options: argparse.Namespace) -> None:
         self._browser = browser
         self._address = address
-        self._languages = languages
-        self._pictures = pictures
-        self._renders = renders
+        self._languages: list[str] = options.languages.split(",")
+        self._widths: tuple[int, ...] = options.widths
+        self._theme: str | None = options.theme
+        self._pictures: Path | None = options.pictures
+        self._renders = not options.answers
         self._axe = (files("axe_playwright_python") / "axe.min.js").read_text()
         self._answers: dict[str, int] = {}
 
@@ -243,7 +252,7 @@ class Walker:
         context = self._browser.new_context(
             base_url=self._address,
             locale=language,
-            color_scheme="light" if language == self._languages[0] else "dark",
+            color_scheme=self._theme or ("light" if language == self._languages[0] else "dark"),
             reduced_motion="reduce",
         )
         context.add_cookies([{**cookie, "url": self._address} for cookie in cookies])
@@ -274,15 +283,15 @@ class Walker:
         page.on("pageerror", lambda error: of.console.append(str(error)[:120]))
         page.on("console", lambda said: of.console.append(said.text[:120]) if said.type == "error" else None)
         try:
-            for width in WIDTHS:
+            for number, width in enumerate(self._widths):
                 page.set_viewport_size({"width": width, "height": 900})
-                if width == WIDTHS[0]:
+                if number == 0:
                     page.goto(of.where)
                     page.evaluate("document.fonts.ready.then(() => true)")
                 by = page.evaluate("document.documentElement.scrollWidth") - width
                 if by > 0:
                     of.wide[f"{width} ({language})"] = by
-                if width == WIDTHS[1]:
+                if number == min(1, len(self._widths) - 1):
                     self._judge(page, of, language)
                 self._take_picture(page, of, width, language)
         except Error as error:

@@ -349,12 +349,12 @@ def losses_of_names(names: Iterable[str]) -> list[str]:
 
 def covering(row: McpToolDefinition) -> list[str]:
     """Return the policies in force that cover a stored tool, for people."""
-    return sorted(policy.label for policy in Reach().of_row(row, former_names(row.pk).get(row.pk, ())))
+    return sorted({policy.label for policy in Reach().of_row(row, former_names(row.pk).get(row.pk, ()))})
 
 
 def naming(row: McpToolset) -> list[str]:
     """Return the policies in force that choose tools by a toolset, for people."""
-    return sorted(policy.label for policy in Reach().policies if row.slug in policy.toolsets)
+    return sorted({policy.label for policy in Reach().policies if row.slug in policy.toolsets})
 
 
 def _guarding() -> Reach | None:

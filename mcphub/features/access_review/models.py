@@ -76,7 +76,7 @@ class AccessReview(OwnedModel, RecordedModel):
         verbose_name = _("access review")
         verbose_name_plural = _("access reviews")
         default_permissions = ("add", "change", "view")
-        permissions = [("decide_accessreview", "Can decide about reviewed access")]
+        permissions = [("decide_accessreview", _("Can decide about reviewed access"))]
         ordering = ["-started_at", "-id"]
         constraints = [models.CheckConstraint(condition=~Q(name=""), name="access_review_named")]
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
@@ -38,13 +39,13 @@ class AlertAdmin(CheckedForm, RecordedAdmin):
     fieldsets: ClassVar[Any] = [
         (None, {"fields": ["name", "enabled"]}),
         (_("When it fires"), {"fields": ["measure", "limit", "window_minutes", "least_calls", "shown_week"]}),
-        (_("Of what"), {"fields": ["tool", "connection", "workspace", "person", "key", "provider"]}),
+        (_("What it watches"), {"fields": ["tool", "connection", "workspace", "person", "key", "provider"]}),
         (_("State"), {"fields": ["shown_state", _SINCE, _CHECKED]}),
     ]
     readonly_fields = ["shown_week", "shown_state", _SINCE, _CHECKED]
 
     shown_condition = column(_("fires at"), lambda row: row.condition)
-    shown_scope = column(_("of"), lambda row: cell(row.scope or _t("everything")))
+    shown_scope = column(_("watches"), lambda row: cell(row.scope or _t("everything")))
 
     def get_fieldsets(self, request: HttpRequest, obj: Alert | None = None) -> Any:
         return super().get_fieldsets(request, obj) if obj is not None else self.fieldsets[:3]
@@ -80,9 +81,9 @@ def week_words(row: Alert) -> SafeString:
         return format_html("{}", _t("Counting a week took too long. Choose a tool, or a longer time."))
     share = 100 * found.slots_fired / max(1, found.slots)
     words = ngettext(
-        "It would have fired %(count)d time in the last 7 days, for %(share).1f %% of the time.",
-        "It would have fired %(count)d times in the last 7 days, for %(share).1f %% of the time.",
+        "It would have fired %(count)d time in the last 7 days, for %(share)s %% of the time.",
+        "It would have fired %(count)d times in the last 7 days, for %(share)s %% of the time.",
         found.fired,
-    ) % {"count": found.fired, "share": share}
+    ) % {"count": found.fired, "share": number_format(share, 1)}
     note = _t("The last two days are counted by the minute, the days before by the hour.")
     return format_html('{} <span class="hub-subtle">{}</span>', words, note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
@@ -33,7 +34,8 @@ class EmbeddingSourceAdmin(RecordedAdmin):
         use = _use(row)
         if use is None:
             return "-"
-        return _t("%(tokens)d tokens, cost %(cost).6f") % {"tokens": use.tokens, "cost": use.cost_millionths / 1e6}
+        cost = number_format(use.cost_millionths / 1e6, 6)
+        return _t("%(tokens)s tokens, cost %(cost)s") % {"tokens": number_format(use.tokens), "cost": cost}
 
     @admin.display(description=_("last failure"))
     def shown_failure(self, row: EmbeddingSource) -> SafeString | str:

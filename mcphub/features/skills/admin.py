@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -214,7 +215,7 @@ class SkillAdmin(ContentAdmin):
 
     @admin.display(description=_("text"))
     def shown_text(self, skill: Skill) -> SafeString:
-        return format_html("<pre>{}</pre>", visible(skill.text()))
+        return format_html('<pre class="hub-json">{}</pre>', visible(skill.text()))
 
     @admin.display(description=_("files"))
     def shown_files(self, skill: Skill) -> SafeString:
@@ -233,7 +234,13 @@ class SkillAdmin(ContentAdmin):
                 for file in files
             ),
         )
-        return format_html('<table class="hub-table">{}</table>', rows)
+        names = format_html_join(
+            "", '<th scope="col">{}</th>', ((capfirst(_t("path")),), (_t("Size"),), (_t("Digest"),))
+        )
+        table = (
+            '<div class="hub-scroll"><table class="hub-table"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
+        )
+        return format_html(table, names, rows)
 
     @staticmethod
     def _digest(digest: str, finding: str | None) -> SafeString | str:

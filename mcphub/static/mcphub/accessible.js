@@ -32,6 +32,20 @@ function mend() {
     });
   }
   for (const region of document.querySelectorAll('.cm-scroller[tabindex="-1"]')) region.tabIndex = 0;
+  // On a phone a row of a table is a card, whose values bear the names of their columns.
+  for (const table of document.querySelectorAll(".hub-scroll > .hub-table:not(.hub-page-table, [data-cards])")) {
+    table.dataset.cards = "";
+    const names = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) => cell.textContent.trim());
+    const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
+    if (names.length < 2 || rows.some((row) => row.cells.length !== names.length)) continue;
+    for (const row of rows) {
+      [...row.cells].forEach((cell, at) => {
+        if (!cell.childElementCount && !cell.textContent.trim()) cell.dataset.blank = "";
+        else if (names[at]) cell.dataset.label = names[at];
+      });
+    }
+    table.classList.add("hub-page-table");
+  }
   // What scrolls sideways and holds nothing to stop at could not be scrolled by the keyboard.
   for (const region of document.querySelectorAll(".hub-scroll:not([tabindex])")) {
     if (region.scrollWidth <= region.clientWidth) continue;

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -24,6 +25,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action as theme_action
 
@@ -132,6 +134,12 @@ def moment(field: str, words: _StrOrPromise) -> Any:
     return shown
 
 
+def _without(lines: list[Any], begins: tuple[str, ...]) -> list[Any]:
+    """Return a nested list of lines without those that begin so, and without the lists that this leaves empty."""
+    rest = [_without(each, begins) if isinstance(each, list) else each for each in lines]
+    return [each for each in rest if each and not (isinstance(each, str) and each.startswith(begins))]
+
+
 class HubAdmin(SearchedAdmin):
     """Tables with our sizes and JSON fields with our editor."""
 
@@ -168,6 +176,17 @@ class HubAdmin(SearchedAdmin):
         if holds_nul(request.GET):  # which is no text for a database
             raise IncorrectLookupParameters
         return super().get_changelist_instance(request)
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[Any, int], set[Any], list[Any]]:
+        """Return Django's answer without the rows that only tie two others: *User-group relationship (7)*."""
+        to_delete, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        ties = [model._meta for model in apps.get_models(include_auto_created=True) if model._meta.auto_created]
+        begins = tuple(f"{capfirst(tie.verbose_name)}: " for tie in ties)
+        for tie in ties:
+            counts.pop(str(tie.verbose_name_plural), None)
+        return _without(to_delete, begins), counts, lacking, protected
 
     def get_urls(self) -> list[URLPattern]:
         return [*(url for part in self.parts for url in part.urls(self)), *super().get_urls()]

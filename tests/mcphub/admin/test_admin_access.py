@@ -303,3 +303,21 @@ def test_roles_are_made_again_without_taking_anything_away(db):
     assert Group.objects.filter(name__in=groups.ROLES).count() == len(groups.ROLES)
     assert viewer.permissions.count() == before
     assert not Group.objects.get(name="Operator").permissions.filter(pk=extra.pk).exists()
+
+
+def test_permissions_are_named_in_the_language_of_the_reader(log_in):
+    client = log_in("superuser")
+    english = client.get(reverse("admin:auth_group_add")).content.decode()
+    assert ">API keys: change</option>" in english
+    assert ": Can approve upstream tools</option>" in english
+    russian = client.get(reverse("admin:auth_group_add"), headers={"accept-language": "ru"}).content.decode()
+    assert ">Ключи API: изменение</option>" in russian
+    assert "Can " not in russian.partition('name="permissions"')[2].partition("</select>")[0]
+
+
+def test_deleting_a_person_names_no_row_that_only_ties_two_others(log_in):
+    person = UserFactory(username="anna")
+    person.groups.add(GroupFactory(name="readers"))
+    asked = log_in("superuser").get(reverse("admin:auth_user_delete", args=[person.pk])).content.decode()
+    assert "anna" in asked
+    assert "relationship" not in asked

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 from django.utils import timezone
@@ -24,3 +26,10 @@ def test_the_page_of_a_process_shows_how_each_transport_is_set_and_what_failed_l
     listed = log_in("Viewer").get(reverse("admin:sessions_app_serverprocess_changelist")).content.decode()
     assert "Streamable HTTP" in listed
     assert "Remote profile" not in listed
+
+
+def test_the_first_cell_of_a_list_without_boxes_bears_the_name_of_its_column(log_in):
+    ServerProcessFactory()
+    listed = log_in("Viewer").get(reverse("admin:sessions_app_serverprocess_changelist")).content.decode()
+    assert "Select record" not in listed
+    assert re.findall(r'data-label="([^"]*)"', listed)[:2] == ["Status", "Process"]

@@ -23,6 +23,7 @@ from django.utils.timesince import timeuntil
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from invocations.admin.links import of_feature
 from invocations.admin.reading import HiddenBodies, RecordedReading, hidden_words
@@ -112,6 +113,7 @@ class _EditForm(forms.Form):
     grant = forms.ChoiceField(
         label=_("Later calls"),
         required=False,
+        widget=UnfoldAdminSelectWidget,
         choices=[
             ("", _("Ask again each time")),
             ("hour", _("Allow this caller to call this tool for one hour")),
@@ -172,7 +174,7 @@ class McpApprovalAdmin(WorkspacePages, RecordedReading):
         return [
             (None, {"fields": ["shown_status", "shown_tool", "tool_version", "shown_effects"]}),
             (_t("Arguments"), {"fields": [arguments, "shown_edited", "shown_difference"]}),
-            (_t("Requested by"), {"fields": ["rule", "rule_version", "words", "decider", "group", "needed", "given"]}),
+            (_t("Why it waits"), {"fields": ["rule", "rule_version", "words", "decider", "group", "needed", "given"]}),
             (_t("Who"), {"fields": ["shown_caller", "transport", "client_name", "decided_by", "reason"]}),
             (_t("When"), {"fields": [_ASKED, _DECIDED, _EXPIRES, "granted_until"]}),
             (_t("IDs"), {"fields": ["id", "invocation_id", "shown_turn", "shown_call"]}),

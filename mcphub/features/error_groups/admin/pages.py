@@ -78,7 +78,7 @@ class ErrorGroupAdmin(RecordedReading):
     )
     shown_calls = column(_("calls"), lambda group: _figure(group.calls))
     shown_spark = column(_("last 48 hours"), lambda group: _spark(group))
-    shown_callers = column(_("occurrences"), lambda group: _hits(group))
+    shown_callers = column(_("affected"), lambda group: _hits(group))
     shown_advice = column(_("what to do"), lambda group: " ".join(advice(group.error_code)))
     all_callers = column(_("callers"), lambda group: _callers(group))
     shown_lead = column(_("calls"), lambda group: _leads(group))
