@@ -191,8 +191,7 @@ def _answered(exchange: McpExchange, answer: CallResult) -> Result:
     revision = exchange.revision
     if "_meta" not in answer.wire and shapes.carries(revision, answer.wire):
         # In the tool's own order: the record is canonical, the answer is not.
-        whole = memoryview(json.dumps(answer.wire))
-        return b"".join((whole[:-1], _CALL_TAIL[revision.result_type], json.dumps(meta)[1:], b"}"))
+        return b"".join((json.dumps(answer.wire)[:-1], _CALL_TAIL[revision.result_type], json.dumps(meta)[1:], b"}"))
     if revision.result_type:
         meta |= IDENTITY
     result = {**answer.wire, "_meta": {**answer.wire.get("_meta", {}), **meta}}

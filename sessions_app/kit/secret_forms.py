@@ -66,14 +66,10 @@ def is_card(digits: str) -> bool:
 
 
 def _has_digits_of_a_card(text: str) -> bool:
-    if len(text) <= _PIECE:
-        return _digits(text) >= _CARD_DIGITS
-    count = 0
-    for at in range(0, len(text), _PIECE):  # a large text is not copied whole
-        count += _digits(text[at : at + _PIECE])
-        if count >= _CARD_DIGITS:
-            return True
-    return False
+    if len(text) > _PIECE:  # not copied whole
+        return sum(_digits(text[at : at + _PIECE]) for at in range(0, len(text), _PIECE)) >= _CARD_DIGITS
+    raw = text.encode("utf-8", "replace")
+    return len(raw) - len(raw.translate(None, b"0123456789")) >= _CARD_DIGITS
 
 
 def _digits(text: str) -> int:
