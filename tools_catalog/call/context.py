@@ -136,7 +136,7 @@ class TaskControl(Protocol):
 
 
 class Permissions(Protocol):
-    """What the caller of this call may call now, and how tools are shown to it."""
+    """The tools that the caller of this call may call now, and how they are shown to it."""
 
     def of(self, tools: Sequence[Any]) -> Awaitable[list[dict[str, Json]]]:
         """Return for each of these tools of the catalogue whether the caller may call it now, and why not."""

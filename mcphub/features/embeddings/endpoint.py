@@ -40,7 +40,7 @@ class EmbeddingFailed(Exception):
     """The provider gave no vectors; the argument is a sentence for operators."""
 
     def __init__(self, sentence: str, usage: EmbeddingUsage | None = None) -> None:
-        """`usage`: what the provider counts all the same; None: nothing."""
+        """`usage`: counted by the provider all the same; None: nothing."""
         super().__init__(sentence)
         self.usage = usage
 

@@ -30,7 +30,7 @@ class EmbeddingRefused(EmbeddingFailed):
 
 
 class EmbeddingMeter:
-    """Asks for vectors, and keeps what was used until `write`. One a process."""
+    """Asks for vectors, and keeps their usage until `write`. One a process."""
 
     def __init__(self, ledger: Ledger, spending: Spending, quotas: Callable[[], Quotas]) -> None:
         self._ledger = ledger
@@ -43,7 +43,7 @@ class EmbeddingMeter:
     ) -> list[Vector]:
         """Return the vectors of texts, in their order. Raises EmbeddingFailed; EmbeddingRefused where a quota is full.
 
-        `seconds`: until the vectors are there. `caller`: whose search it is; None: the hub's own request.
+        `seconds`: until the vectors are there. `caller`: of the search; None: the hub's own request.
         """
         until = time.monotonic() + seconds
         try:
@@ -68,7 +68,7 @@ class EmbeddingMeter:
         return found.vectors
 
     async def write(self) -> None:
-        """Write what was used since the last time."""
+        """Write the usage since the last time."""
         made, self._made = self._made, []
         if made:
             await database_sync_to_async(spend.record)(made)

@@ -1,4 +1,4 @@
-"""What requests for vectors used: the sums of each model, and the money by minute and caller, for alerts."""
+"""The usage of requests for vectors: sums of each model, and money by minute and caller, for alerts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = timedelta(days=35)
 
 @dataclass(frozen=True, slots=True)
 class MadeRequest:
-    """What one request used, until it is written."""
+    """The usage of one request, until it is written."""
 
     model: EmbeddingModel
     principal: str
@@ -33,7 +33,7 @@ class MadeRequest:
 
 
 def record(made: Sequence[MadeRequest]) -> None:
-    """Add what requests used to the sums. Those of a model that was deleted meanwhile stay with its provider."""
+    """Add the usage of requests to the sums. Those of a model that was deleted meanwhile stay with its provider."""
     there = set(EmbeddingSource.objects.values_list("pk", flat=True))
     sums: dict[int, list[int]] = {}
     spent: dict[tuple[datetime, str, str], int] = {}

@@ -1,4 +1,4 @@
-"""The errors of guardrails: for what they refuse, could not look at, or leave unfit."""
+"""The errors of guardrails: for refused values, failed looks, and values that masks leave unfit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows chosen in a form, where what was sent is no key: an error of the field, as of Django's plain selects."""
+"""Rows chosen in a form. A value that is no key is an error of the field, as of Django's plain selects."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Metering:
         return [spent.told() for spent in self._near.values()]
 
     def refusal(self) -> ChatError | None:
-        """Return the error of what may not go on, and count the refusal; None where no quota is exhausted."""
+        """Count a refusal, and return its error; None where no quota is exhausted."""
         return None if self._full is None else refusal(self._spending.refusal(self._full))
 
     async def admit(self, model: MeteredModel) -> None:
