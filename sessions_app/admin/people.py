@@ -18,16 +18,15 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.keys.making import groups_beyond
+from sessions_app.kit.admin.chosen import LinksField
 from sessions_app.people import is_within, permissions_beyond
 
 if TYPE_CHECKING:
     _Form = forms.ModelForm[Any]
     _Users = UserAdmin[User]
-    _Many = forms.ModelMultipleChoiceField[Permission]
 else:
     _Form = forms.ModelForm
     _Users = UserAdmin
-    _Many = forms.ModelMultipleChoiceField
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
@@ -123,7 +122,7 @@ def named(permission: Permission) -> str:
     return f"{rows}: {dict(model._meta.permissions if model else ()).get(permission.codename, permission.name)}"
 
 
-class _Permissions(_Many):
+class _Permissions(LinksField):
     def label_from_instance(self, obj: Permission) -> str:
         return named(obj)
 
