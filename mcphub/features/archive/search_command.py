@@ -32,10 +32,12 @@ def run(options: argparse.Namespace) -> int:
 
     from invocations.chain.verifier import Bad
     from mcphub.features.archive.duck import NoDuckDB
-    from mcphub.features.archive.searching import ArchiveProblem
+    from mcphub.features.archive.searching import ArchiveProblem, NoArchive
 
     try:
         return _print(_page(options), options)
+    except NoArchive as problem:
+        raise Stop(f"mcphub audit search: {_folder(options)}: {problem}", status=2) from problem
     except (ArchiveProblem, NoDuckDB) as problem:
         raise Stop(f"mcphub audit search: {problem}", status=2) from problem
     except Bad as bad:
@@ -50,15 +52,20 @@ def run(options: argparse.Namespace) -> int:
         raise Stop(f"mcphub audit search: {error.filename}: {error.strerror}.", status=2) from error
 
 
-def _page(options: argparse.Namespace) -> ArchivePage:
+def _folder(options: argparse.Namespace) -> Path:
     from django.conf import settings
 
+    folder: Path = options.archive or settings.MCPHUB_ARCHIVE_DIR
+    return folder
+
+
+def _page(options: argparse.Namespace) -> ArchivePage:
     from invocations.chain import service
     from invocations.chain.verifier import read_keys
     from mcphub.features.archive.searching import Bounds, read_line, search
 
     return search(
-        options.archive or settings.MCPHUB_ARCHIVE_DIR,
+        _folder(options),
         read_keys((options.key or service.keys().public).read_text()),
         read_line(options.line),
         most=options.limit,

@@ -33,6 +33,8 @@ def read(raw: bytes, *, is_yaml_1_1: bool = False) -> dict[str, Any]:
     1.2 has it, or else as 1.1, where `yes` is true and 010 eight.
     """
     raw = raw.removeprefix(b"\xef\xbb\xbf")
+    if not raw.strip():
+        raise DocumentRefused("The document is empty.")
     if raw.lstrip()[:1] == b"{":
         try:
             value = json.loads(raw, max_depth=MAX_DEPTH, are_long_integers_floats=True)

@@ -68,7 +68,7 @@ def test_a_tampered_file_is_named_and_nothing_found(home: Path, tmp_path: Path) 
     [
         (["colour:red"], "Unknown key “colour”. Available keys: allowed_client, arguments,"),
         (["incomplete:yes"], "Unknown key “incomplete”"),
-        (["tool:x", "--archive", "/nowhere"], "There is no archived month"),
+        (["tool:x", "--archive", "/nowhere"], "/nowhere: There is no archived month"),
         (["tool:x", "--key", "/nowhere"], "No such file"),
         (["tool:x", "--limit", "501"], "is not a number of calls"),
         (["tool:x", "--before", "x"], "is not a position"),

@@ -210,3 +210,9 @@ def test_aliases_and_merges_of_yaml_are_read() -> None:
 def test_aliases_that_are_too_many_refuse_the_document(text: str, why: str) -> None:
     with pytest.raises(DocumentRefused, match=why):
         documents.read(text.encode())
+
+
+@pytest.mark.parametrize("raw", [b"", b" \n", b"\xef\xbb\xbf"])
+def test_a_document_without_a_word_is_called_empty(raw: bytes) -> None:
+    with pytest.raises(DocumentRefused, match="The document is empty"):
+        documents.read(raw)
