@@ -7,6 +7,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import Client
 
 from tests.factories import UserFactory
@@ -19,18 +20,20 @@ OF_TABLES = re.compile(r"^Select .* to (change|view)|\| (Change|View) ")
 """How Django names its pages."""
 
 
-@pytest.fixture
-def shown(db: Any) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def shown(django_db_setup: None, django_db_blocker: Any) -> dict[str, str]:
     """Return the HTML by address of all pages that a superuser may open."""
-    rows = addresses.one_of_each()
-    client = Client()
-    client.force_login(UserFactory(is_staff=True, is_superuser=True))
     found = {}
-    for pattern in dict.fromkeys(addresses.patterns()):
-        if pattern.startswith(("admin/", "me/")) and pattern not in _LEFT_OUT:
-            answer = client.get(addresses.address(pattern, rows), headers={"accept": "text/html"})
-            if answer.status_code == 200 and not answer.streaming and b"<html" in answer.content:
-                found[answer.wsgi_request.path] = answer.content.decode()
+    with django_db_blocker.unblock(), transaction.atomic():
+        rows = addresses.one_of_each()
+        client = Client()
+        client.force_login(UserFactory(is_staff=True, is_superuser=True))
+        for pattern in dict.fromkeys(addresses.patterns()):
+            if pattern.startswith(("admin/", "me/")) and pattern not in _LEFT_OUT:
+                answer = client.get(addresses.address(pattern, rows), headers={"accept": "text/html"})
+                if answer.status_code == 200 and not answer.streaming and b"<html" in answer.content:
+                    found[answer.wsgi_request.path] = answer.content.decode()
+        transaction.set_rollback(True)
     return found
 
 
