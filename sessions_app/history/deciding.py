@@ -53,7 +53,7 @@ def confirm(key: int, user: Any, reason: str) -> bool:
     with transaction.atomic():
         change = _locked(key, user, confirm=True)
         model: Any = apps.get_model(change.subject_model)
-        row = model._base_manager.select_for_update().filter(pk=change.subject_id).first()
+        row = recording.one_row(model, change.subject_id).first()
         if row is None or not _is_as_proposed(row, change):
             raise ConfirmationRefused(
                 _t("The row has changed since this was proposed. Review it, and have the change proposed again.")

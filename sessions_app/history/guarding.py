@@ -102,10 +102,7 @@ class GuardedModel(RecordedModel):
         chosen = None if only is None else set(only)
         stored = None
         if not self._state.adding:
-            rows = type(self)._base_manager.filter(pk=self.pk)
-            if transaction.get_connection().in_atomic_block:
-                rows = rows.select_for_update()
-            stored = rows.values(*self.guarded_columns(), *self.JUDGED_BY).first()
+            stored = recording.one_row(type(self), self.pk).values(*self.guarded_columns(), *self.JUDGED_BY).first()
         is_moved = stored is not None and any(
             recording.differs(type(self), name, stored[name], getattr(self, name))
             for name in self.JUDGED_BY

@@ -168,10 +168,16 @@ def _stored(row: models.Model, only: Iterable[str] | None) -> Mapping[str, objec
     """Return the row's values as the database has them, by attribute, and keep them so until the transaction ends."""
     if row.pk is None or not (names := [field.attname for field in _saved_fields(row, only)]):
         return None
-    rows = type(row)._base_manager.filter(pk=row.pk)
-    if transaction.get_connection(rows.db).in_atomic_block:
-        rows = rows.select_for_update()
-    return rows.values(*names).first()
+    return one_row(type(row), row.pk).values(*names).first()
+
+
+def one_row(model: type[models.Model], key: object) -> models.QuerySet[Any]:
+    """Return a query of one row, which in a transaction keeps it from others until that ends.
+
+    It has no order: one by related rows would join them, and PostgreSQL locks no row that may be missing.
+    """
+    rows = model._base_manager.order_by().filter(pk=key)
+    return rows.select_for_update() if transaction.get_connection(rows.db).in_atomic_block else rows
 
 
 def _saved_fields(row: models.Model, only: Iterable[str] | None) -> list[models.Field[Any, Any]]:
@@ -223,7 +229,7 @@ def _plain(field: models.Field[Any, Any], value: object) -> Json:
 
 def _on_delete(instance: models.Model, **_: object) -> None:
     """Record the row as the database has it; nothing where somebody else deleted it since it was read."""
-    stored = type(instance)._base_manager.select_for_update().filter(pk=instance.pk).first()
+    stored = one_row(type(instance), instance.pk).first()
     if stored is not None:
         stored.__dict__["change_reason"] = getattr(instance, "change_reason", "")
         _record("deleted", stored, before=state_of(stored))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group, Permission
@@ -11,6 +12,7 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from invocations.chain.models import AuditPolicy
+from sessions_app.history import recording
 from sessions_app.history.models import AuditEvent
 from sessions_app.history.reading import events_of, state_after
 from sessions_app.history.recording import MAX_VALUE_BYTES
@@ -233,6 +235,13 @@ def test_a_deletion_has_the_row_as_it_was_by_then_and_the_reason() -> None:
 
 
 # The whole row as it was -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", recording.followed(), ids=lambda model: model._meta.label)
+def test_a_row_of_every_model_is_kept_from_others_alone(model) -> None:
+    key = uuid4() if model._meta.pk.get_internal_type() == "UUIDField" else 0
+    with transaction.atomic():  # PostgreSQL locks no row that a join may leave out, such as one of its order
+        assert recording.one_row(model, key).first() is None
 
 
 def test_every_state_of_a_row_can_be_told_and_so_can_a_deleted_one() -> None:
