@@ -1,4 +1,4 @@
-"""What is sent for a chosen row and is no key: an error of the field, and the form again."""
+"""Values that are no keys, sent for chosen rows: an error of the field, and the form again."""
 
 from __future__ import annotations
 

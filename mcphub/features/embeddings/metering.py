@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 
 from channels.db import database_sync_to_async
+from django.db import DatabaseError
 
 from invocations.ledger.writer import Ledger
 from mcphub.features.chat.engine.metering import Metering, RoundUse
@@ -68,10 +69,14 @@ class EmbeddingMeter:
         return found.vectors
 
     async def write(self) -> None:
-        """Write the usage since the last time."""
+        """Write the usage since the last time. What a database error keeps from being written is written next time."""
         made, self._made = self._made, []
-        if made:
-            await database_sync_to_async(spend.record)(made)
+        try:
+            if made:
+                await database_sync_to_async(spend.record)(made)
+        except DatabaseError:
+            self._made = made + self._made
+            raise
 
     async def _count(
         self, metering: Metering, model: EmbeddingModel, caller: Audience | None, usage: EmbeddingUsage

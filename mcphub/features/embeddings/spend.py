@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -32,8 +33,12 @@ class MadeRequest:
     use: RoundUse
 
 
+@transaction.atomic
 def record(made: Sequence[MadeRequest]) -> None:
-    """Add the usage of requests to the sums. Those of a model that was deleted meanwhile stay with its provider."""
+    """Add the usage of requests to the sums, of all of them or none.
+
+    Those of a model that was deleted meanwhile stay with its provider.
+    """
     there = set(EmbeddingSource.objects.values_list("pk", flat=True))
     sums: dict[int, list[int]] = {}
     spent: dict[tuple[datetime, str, str], int] = {}

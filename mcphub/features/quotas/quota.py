@@ -51,7 +51,7 @@ class QuotaRule:
     """Counts only rounds of this provider's models; empty: all. For units of models only."""
 
     def is_about(self, caller: Audience | None) -> bool:
-        """Return whether it counts what a caller uses; None: the hub itself, which only what counts everybody does."""
+        """Return True for a caller whose use it counts. None: the hub itself, counted by quotas of everybody alone."""
         if caller is None:
             return self.per == ALL and not (self.principal or self.credential or self.group)
         if self.principal and caller.principal != self.principal:

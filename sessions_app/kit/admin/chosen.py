@@ -11,7 +11,7 @@ from django.forms import ModelMultipleChoiceField
 
 
 class _ShowsKeysOnly(AutocompleteMixin):
-    """Looks up what can be a key. Django asks the database for everything when it shows a rejected form again."""
+    """Looks up possible keys alone. Django asks the database for everything when it shows a rejected form again."""
 
     def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
         return super().optgroups(name, [each for each in value if self._is_key(each)], attr)
@@ -34,12 +34,12 @@ class ChosenRows(_ShowsKeysOnly, AutocompleteSelectMultiple):
     """The widget of links in `autocomplete_fields`."""
 
 
-class LinksField(ModelMultipleChoiceField):  # type: ignore[type-arg]
+class LinksField(ModelMultipleChoiceField):  # type: ignore[type-arg]  # generic in the stubs alone
     """Links to rows. A number beyond those of the database is no key."""
 
     def _check_values(self, value: Sequence[Any]) -> Any:
         try:
-            return super()._check_values(value)  # type: ignore[misc]
+            return super()._check_values(value)  # type: ignore[misc]  # private, so not in the stubs
         except OverflowError as error:
             longest = max((str(each) for each in value), key=len)
             told = {"pk": longest[:60]}

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
+from django.db import OperationalError
 
 from invocations.ledger.writer import Ledger
 from mcphub.features.chat.models import ChatModelPrice, ChatProvider
@@ -25,6 +26,7 @@ from mcphub.features.quotas.spending import Spending
 from mcphub.parts import SpendQuery
 from sessions_app.caller import Caller
 from sessions_app.workspaces.belonging import Workspace
+from tests.failing import failing
 from tests.features.chat.embedding import FAILS, STALLS
 from tests.features.chat.running import ScriptedProvider
 from tests.features.chat.tools import tool
@@ -223,6 +225,32 @@ def test_a_search_counts_for_its_caller_and_goes_by_words_once_the_quota_is_full
         assert await spent(provider="far") == 0
         use = await EmbeddingUse.objects.aget(source=source)
         assert (await spent(), use.failure) == (use.cost_millionths, "")
+
+    in_a_loop(scenario)
+
+
+def test_use_that_the_database_rejects_is_written_later_and_once(
+    source: EmbeddingSource, peer: ScriptedProvider
+) -> None:
+    def fail() -> Any:
+        cut = failing("embeddings_embeddingspend")
+        cut.__enter__()
+        return cut
+
+    async def scenario() -> None:
+        searched = toolset(*TOOLS)
+        async with service(searched) as embeds:
+            await embeds.refresh()
+            before = await spent()
+            await closest(embeds, searched, "the zorp")
+            cut = await database_sync_to_async(fail)()
+            with pytest.raises(OperationalError):
+                await embeds.refresh()
+            await database_sync_to_async(cut.__exit__)(None, None, None)
+            use = await EmbeddingUse.objects.aget(source=source)
+            assert (await spent(), use.cost_millionths) == (before, before)
+        use = await EmbeddingUse.objects.aget(source=source)
+        assert (await spent(), use.cost_millionths) == (before + 4, before + 4)  # two words
 
     in_a_loop(scenario)
 
