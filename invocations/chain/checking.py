@@ -113,15 +113,20 @@ def _check_spans(log: Log) -> None:
 
 def verify_block(log: Log, keys: KeyFolder, block: Block) -> None:
     """Raise Bad unless this block and its rows are as they were sealed."""
+    verify_blocks(log, keys, block.number, block.number)
+
+
+def verify_blocks(log: Log, keys: KeyFolder, first: int, last: int) -> None:
+    """Raise Bad unless the blocks `first` to `last` and their rows are as they were sealed."""
     publics = keys.publics()
-    check_signatures(log, {key.key_id: key for key in publics}, block.number, block.number)
+    check_signatures(log, {key.key_id: key for key in publics}, first, last)
     verifier = Verifier(publics, digested=not log.is_sqlite)
-    verifier.feed(records.begin(log, keys, block.number))
+    verifier.feed(records.begin(log, keys, first))
     for record in records.tombstones(log):
         verifier.feed(record)
-    for record in records.records(log, block.number, block.number, digests=True):
+    for record in records.records(log, first, last, digests=True):
         verifier.feed(record)
-    verifier.feed(records.end(1, verifier.summary.rows))
+    verifier.feed(records.end(last - first + 1, verifier.summary.rows))
     verifier.finish()
 
 

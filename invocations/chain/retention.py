@@ -2,24 +2,27 @@
 
 Rows of a legal hold stay with their whole blocks; so do rows that a destination still needs, and blocks that
 introduced a key, which later blocks need for verification. A block is verified before removal: evidence of tampering
-must not vanish. Each step is one transaction of the tombstone and the removal.
+must not vanish. Each step is one transaction of the tombstone and the removal. Of a partitioned record (`months.py`)
+rows stay until their whole month is old, and then its tables are dropped.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from invocations.chain import checking, records
+from invocations.chain import checking, months, records
 from invocations.chain.commanding import Signs
 from invocations.chain.keys import KeyFolder, sign_tombstone
 from invocations.chain.log import Block, Log
 from invocations.chain.models import AuditHold, AuditPolicy, horizon
-from invocations.chain.tables import AUDITED, ENVELOPE, INVOCATION, Audited
+from invocations.chain.months import Month
+from invocations.chain.tables import AUDITED, ENVELOPE, EVENT, INVOCATION, Audited
 from invocations.chain.verifier import NOTHING, TABLES, body_digest, canonical, loads, tombstone_hash
 from sessions_app.history import source
 from sessions_app.history.events import Actor
@@ -29,65 +32,144 @@ logger = logging.getLogger(__name__)
 
 _MOST_ROWS = 5000
 _MOST_BLOCKS = 100
-"""Under one tombstone, in one transaction: the ledger's writer waits for it."""
+"""Under one tombstone, in one transaction: the ledger's writer waits for it. A month of a partitioned record goes under
+one tombstone whatever its size, since its tables are dropped.
+"""
+_TRIES = 20
+_PAUSE_SECONDS = 0.2
+"""Between two tries to lock a month that a query reads."""
 
 
-@dataclass
+class StillRead(Exception):
+    """A month could not be dropped, because queries read it all the time."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionPlan:
-    """Neighbouring blocks, all of which lose their rows, or the bodies in them."""
+    """Neighbouring blocks, all of which lose their rows, or the bodies in them; with the partitions that hold them."""
 
     kind: str
-    blocks: list[Block]
+    first: Block
+    last: Block
+    month: Month | None = None
 
     @property
     def rows(self) -> int:
-        return sum(int(block.header["count"]) for block in self.blocks)
+        return int(self.last.header["first"]) + int(self.last.header["count"]) - int(self.first.header["first"])
+
+
+@dataclass(slots=True)
+class VerifiedBlocks:
+    """Through which block of the month to remove next a process has verified the rows."""
+
+    through: int = -1
 
 
 def due(log: Log, now: datetime | None = None) -> Iterator[RetentionPlan]:
     """Return the removals due by policy and not on hold, in order: perform each before the next."""
     policy = AuditPolicy.current()
     if policy.rows_days:
-        yield from _plans(log, "rows", horizon(policy.rows_days, now))
+        before = horizon(policy.rows_days, now)
+        if months.go_whole(log):
+            for month in months.past(log, before):
+                yield from _plans_of_month(log, month, before)
+        else:
+            yield from _plans(log, "rows", before)
     if policy.bodies_days:
         yield from _plans(log, "bodies", horizon(policy.bodies_days, now))
 
 
 def apply(
-    log: Log, keys: KeyFolder, *, who: Actor | None = None, most: int = 0, now: datetime | None = None
+    log: Log,
+    keys: KeyFolder,
+    *,
+    who: Actor | None = None,
+    most: int = 0,
+    now: datetime | None = None,
+    verified: VerifiedBlocks | None = None,
 ) -> tuple[int, int]:
-    """Perform the removal; return the number of rows removed and of bodies erased. `most` plans at a time, 0: all.
+    """Perform the removal; return the number of rows removed and of bodies erased.
 
-    Raises KeyProblem, and Bad where a block is not as it was sealed: it is left as it is.
+    `most`: so many plans at a time, and as many rows of a month verified, which `verified` remembers; 0: all. Raises
+    KeyProblem, StillRead, and Bad where a block is not as it was sealed: it is left as it is.
     """
     done = {"rows": 0, "bodies": 0}
+    verified = verified or VerifiedBlocks()
     for plan in islice(due(log, now), most or None):
-        for block in plan.blocks:
-            checking.verify_block(log, keys, block)
+        if plan.month is None:
+            checking.verify_blocks(log, keys, plan.first.number, plan.last.number)
+        elif not _verify_some(log, keys, plan, verified, most * _MOST_ROWS):
+            break
         _execute(log, plan, keys.signer(), who or Actor("hub"))
         done[plan.kind] += plan.rows
+    if months.go_whole(log):
+        _drop_empty(log, now)
+        _remove_leaves(log)
     if any(done.values()):
         logger.info("Retention removed %d rows, and the bodies of %d", done["rows"], done["bodies"])
     return done["rows"], done["bodies"]
 
 
-def _plans(log: Log, kind: str, before: datetime) -> Iterator[RetentionPlan]:
+def _verify_some(log: Log, keys: KeyFolder, plan: RetentionPlan, verified: VerifiedBlocks, most: int) -> bool:
+    """Verify some hundred blocks after another; return False where `most` rows were read before the last block."""
+    at, rows = max(plan.first.number, verified.through + 1), 0
+    while at <= plan.last.number:
+        if most and rows >= most:
+            return False
+        through = min(at + _MOST_BLOCKS - 1, plan.last.number)
+        checking.verify_blocks(log, keys, at, through)
+        rows += sum(block.header["count"] for block in log.blocks(at, through))
+        verified.through = through
+        at = through + 1
+    return True
+
+
+def _plans_of_month(log: Log, month: Month, before: datetime) -> Iterator[RetentionPlan]:
+    """Return one plan that drops the month, or those of its blocks where some rows of it stay."""
+    size = log.size()
+    ends = [log.block_of(table, row_id, size) for table, row_id in month.through.items() if row_id]
+    sealed = [block for block in ends if block is not None]
+    if not ends or len(sealed) < len(ends):
+        return
+    last = max(sealed, key=lambda block: block.number)
+    shipped = shipped_through(log, "rows")
+    if datetime.fromisoformat(last.header["sealed_at"]) >= before or (
+        shipped is not None and last.header["first"] + last.header["count"] > shipped
+    ):
+        return  # the last calls of the month ended later
+    gone = records.removed(log, "rows").merged()
+    first = log.block(max((end + 1 for _, end in gone if end <= last.number), default=0))
+    if first is None or first.number > last.number:
+        return
+    plan = RetentionPlan("rows", first, last, month)
+    holds = list(AuditHold.objects.filter(released_at__isnull=True))
+    stays = months.holds_before(log, month, {of.name: first.span(of.name)[0] for of in months.TABLES})
+    if stays or _is_kept(log, plan, holds):
+        yield from _plans(log, "rows", before, last.number)
+    else:
+        yield plan
+
+
+def _plans(log: Log, kind: str, before: datetime, through: int | None = None) -> Iterator[RetentionPlan]:
+    """Return what goes of the blocks sealed before then; `through`: of those up to this one."""
     holds = list(AuditHold.objects.filter(released_at__isnull=True))
     shipped = shipped_through(log, kind)
     run: list[Block] = []
     for block in _old(log, kind, before):
+        if through is not None and block.number > through:
+            break
         neighbours = not run or block.number == run[-1].number + 1
         if shipped is not None and block.header["first"] + block.header["count"] > shipped:
             break  # so do all that follow
-        kept = _is_kept(log, block, kind, holds)
+        kept = _is_kept(log, RetentionPlan(kind, block, block), holds)
         size = sum(each.header["count"] for each in run) + block.header["count"]
         if run and (not neighbours or kept or size > _MOST_ROWS or len(run) == _MOST_BLOCKS):
-            yield RetentionPlan(kind, run)
+            yield RetentionPlan(kind, run[0], run[-1])
             run = []
         if not kept:
             run.append(block)
     if run:
-        yield RetentionPlan(kind, run)
+        yield RetentionPlan(kind, run[0], run[-1])
 
 
 def _old(log: Log, kind: str, before: datetime) -> Iterator[Block]:
@@ -125,18 +207,23 @@ def awaits_targets(log: Log, now: datetime | None = None) -> bool:
     return False
 
 
-def _is_kept(log: Log, block: Block, kind: str, holds: list[AuditHold]) -> bool:
-    after, through = block.span("event")
-    if kind == "rows" and _any(
+def _is_kept(log: Log, plan: RetentionPlan, holds: list[AuditHold]) -> bool:
+    after, through = _span(plan, "event")
+    if plan.kind == "rows" and _any(
         log, "sessions_app_auditevent", after, through, "kind IN ('audit.key_rotated', 'audit.key_lost')"
     ):
         return True
-    return any(_holds(log, block, hold) for hold in holds)
+    return any(_holds(log, plan, hold) for hold in holds)
 
 
-def _holds(log: Log, block: Block, hold: AuditHold) -> bool:
-    if (hold.first_block is not None and block.number < hold.first_block) or (
-        hold.last_block is not None and block.number > hold.last_block
+def _span(plan: RetentionPlan, table: str) -> tuple[int, int]:
+    """Return after which ID the plan's rows of a table begin, and through which they go."""
+    return plan.first.span(table)[0], plan.last.span(table)[1]
+
+
+def _holds(log: Log, plan: RetentionPlan, hold: AuditHold) -> bool:
+    if (hold.first_block is not None and plan.last.number < hold.first_block) or (
+        hold.last_block is not None and plan.first.number > hold.last_block
     ):
         return False
     conditions: list[str] = []
@@ -152,7 +239,7 @@ def _holds(log: Log, block: Block, hold: AuditHold) -> bool:
     if not conditions:
         return True
     condition = " AND ".join(conditions)
-    return any(_any(log, of.table, *block.span(of.name), condition, *values) for of in (ENVELOPE, INVOCATION))
+    return any(_any(log, of.table, *_span(plan, of.name), condition, *values) for of in (ENVELOPE, INVOCATION))
 
 
 def _any(log: Log, table: str, after: int, through: int, condition: str, *values: object) -> bool:
@@ -165,15 +252,26 @@ def _any(log: Log, table: str, after: int, through: int, condition: str, *values
 
 def _execute(log: Log, plan: RetentionPlan, signer: Signs, who: Actor) -> None:
     """Sign before the transaction, which calls wait for: a key behind a command may take its time."""
+    tries = 0
     while True:
         tombstone = _tombstone(log, plan, signer, datetime.now(UTC))
-        if _remove_under(log, plan, tombstone, sign_tombstone(signer, tombstone), who):
-            return
+        try:
+            if _remove_under(log, plan, tombstone, sign_tombstone(signer, tombstone), who):
+                return
+        except Exception as error:
+            if not months.is_locked(error):
+                raise
+            tries += 1
+            if tries == _TRIES:
+                raise StillRead(
+                    f"The month that ended on {plan.month and plan.month.until:%Y-%m-%d} could not be dropped: "
+                    "queries read the calls all the time. The hub tries again in half a minute."
+                ) from error
+            time.sleep(_PAUSE_SECONDS)  # the database signals no end of a query
 
 
 def _remove_under(log: Log, plan: RetentionPlan, tombstone: dict[str, Json], signature: str, who: Actor) -> bool:
     """Write the tombstone and remove; False, and nothing done, where another tombstone came in between."""
-    first, last = plan.blocks[0], plan.blocks[-1]
     with log.transaction():
         if not log.is_sqlite:  # there no two write at once; each tombstone names the one before
             log.run("SELECT pg_advisory_xact_lock(hashtext('mcphub tombstones'))")
@@ -184,20 +282,21 @@ def _remove_under(log: Log, plan: RetentionPlan, tombstone: dict[str, Json], sig
             "envelopes_through, invocations_after, invocations_through, events_after, events_through, row_count, "
             "text, signature, removed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             plan.kind,
-            first.number,
-            last.number,
-            *[bound for table in TABLES for bound in (first.span(table)[0], last.span(table)[1])],
+            plan.first.number,
+            plan.last.number,
+            *[bound for table in TABLES for bound in _span(plan, table)],
             plan.rows,
             canonical(tombstone).decode(),
             signature,
             log.moment(datetime.fromisoformat(tombstone["removed_at"])),
         )
-        for block in plan.blocks:
-            if plan.kind == "rows":
-                _remove(log, block)
-            else:
-                _erase(log, block)
         log.add_event(f"audit.{plan.kind}_removed", *who, source.current().via, tombstone)
+        if plan.kind == "bodies":
+            _erase(log, plan)
+        elif plan.month is None:
+            _remove(log, plan)
+        else:
+            _remove_month(log, plan, plan.month)
     return True
 
 
@@ -208,30 +307,75 @@ def _last_tombstone(log: Log) -> str:
 
 def _tombstone(log: Log, plan: RetentionPlan, signer: Signs, now: datetime) -> dict[str, Json]:
     """Return the signed content of a removal. It names the tombstone before, so that none goes unseen."""
-    first, last = plan.blocks[0], plan.blocks[-1]
     return {
         "count": plan.rows,
-        "first_block": first.number,
+        "first_block": plan.first.number,
         "key": signer.public.key_id,
         "kind": plan.kind,
-        "last_block": last.number,
-        "last_hash": last.leaf.hex(),
+        "last_block": plan.last.number,
+        "last_hash": plan.last.leaf.hex(),
         "log": signer.public.name,
         "previous": _last_tombstone(log),
         "removed_at": now.isoformat(timespec="microseconds"),
     }
 
 
-def _remove(log: Log, block: Block) -> None:
+def _remove(log: Log, plan: RetentionPlan) -> None:
     for of in AUDITED:
-        log.run(f"DELETE FROM {of.table} WHERE id > ? AND id <= ?", *block.span(of.name))  # noqa: S608 - our own names
-    log.run("DELETE FROM invocations_auditleaves WHERE block_id = ?", block.number)
+        log.run(f"DELETE FROM {of.table} WHERE id > ? AND id <= ?", *_span(plan, of.name))  # noqa: S608 - our own names
+    log.run(
+        "DELETE FROM invocations_auditleaves WHERE block_id >= ? AND block_id <= ?", plan.first.number, plan.last.number
+    )
 
 
-def _erase(log: Log, block: Block) -> None:
+def _remove_month(log: Log, plan: RetentionPlan, month: Month) -> None:
+    """Delete what the blocks hold besides the month, and drop it last: from then to the commit no call is recorded.
+
+    The leaves, a row a block, go afterwards.
+    """
+    log.run(f"DELETE FROM {EVENT.table} WHERE id > ? AND id <= ?", *_span(plan, "event"))  # noqa: S608 - our own names
+    for table, others in months.siblings(log, month).items():
+        for partition in others:
+            log.run(f'DELETE FROM "{partition}" WHERE id > ? AND id <= ?', *_span(plan, table))  # noqa: S608 - as above
+    months.drop(log, month)
+
+
+def _drop_empty(log: Log, now: datetime | None) -> None:
+    """Drop the months whose rows went one by one, because some of them were held."""
+    policy = AuditPolicy.current()
+    if not policy.rows_days:
+        return
+    for month in months.past(log, horizon(policy.rows_days, now)):
+        if months.is_empty(log, month):
+            try:
+                with log.transaction():
+                    months.drop(log, month)
+            except Exception as error:
+                if not months.is_locked(error):
+                    raise
+                return  # the next round finds it
+
+
+def _remove_leaves(log: Log) -> None:
+    """Remove the leaves of the last removal, some at a time."""
+    newest = log.run(
+        "SELECT first_block, last_block FROM invocations_audittombstone WHERE kind = 'rows' ORDER BY id DESC LIMIT 1"
+    ).fetchone()
+    while newest:
+        removed = log.run(
+            "DELETE FROM invocations_auditleaves WHERE block_id IN (SELECT block_id FROM invocations_auditleaves "
+            "WHERE block_id >= ? AND block_id <= ? LIMIT ?)",
+            *newest,
+            _MOST_ROWS,
+        ).rowcount
+        if removed < _MOST_ROWS:
+            return
+
+
+def _erase(log: Log, plan: RetentionPlan) -> None:
     """Put the digest in the place of each body."""
     for of in (ENVELOPE, INVOCATION):
-        after, through = block.span(of.name)
+        after, through = _span(plan, of.name)
         if log.is_sqlite:
             _erase_on_sqlite(log, of, after, through)
             continue

@@ -148,6 +148,7 @@ class Sealing:
         self._database = Dedicated()
         self._log = log_of(self._database)
         self._watch = watching.Watch(self._log)
+        self._verified = retention.VerifiedBlocks()
         self._began_at = datetime.now(UTC)
         self.alarm = ""
         """Why the audit needs a person's look, as of the last look."""
@@ -187,7 +188,7 @@ class Sealing:
         if self._process is None or self._process.poll() is not None:
             return
         try:
-            retention.apply(self._log, keys(), most=_RETAINED_AT_ONCE)
+            retention.apply(self._log, keys(), most=_RETAINED_AT_ONCE, verified=self._verified)
             self._complained = ""
         except Exception as problem:  # a block that was tampered with, a missing key, a role that may not delete
             if str(problem) != self._complained:

@@ -23,7 +23,9 @@ def _postgresql(raw: Any) -> str | None:
         if value == "off":
             return f"PostgreSQL runs with {name}={value}"
     unlogged = raw.execute(
-        "SELECT relname FROM pg_class WHERE relname = ANY(%s) AND relkind = 'r' AND relpersistence <> 'p'",
+        "WITH named AS (SELECT to_regclass(name) AS id FROM unnest(%s::text[]) AS name) "
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relpersistence <> 'p' AND oid IN "
+        "(SELECT id FROM named UNION SELECT inhrelid FROM pg_inherits JOIN named ON inhparent = id)",
         ([of.table for of in AUDITED],),
     ).fetchone()
     return f"PostgreSQL keeps the table {unlogged[0]} unlogged" if unlogged else None

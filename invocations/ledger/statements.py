@@ -62,11 +62,12 @@ class Table:
         """Return PostgreSQL's INSERT of rows that `source` holds as JSON arrays `v`, from their item `first` on.
 
         One JSON parameter costs this process a tenth of an array a column, and is one text for any number of rows.
+        The conflict is of any unique columns: those of a partitioned record have its time beside the ID.
         """
         values = ", ".join(f"(v->>{number})::{type_}" for number, type_ in enumerate(self.columns.values(), first))
         return (
             f"INSERT INTO {self.name} ({', '.join(self.columns)}) SELECT {values} FROM {source} "  # noqa: S608
-            f"ON CONFLICT ({self.unique}) DO NOTHING"
+            "ON CONFLICT DO NOTHING"
         )
 
 
