@@ -71,8 +71,11 @@ def due(log: Log, now: datetime | None = None) -> Iterator[RetentionPlan]:
     if policy.rows_days:
         before = horizon(policy.rows_days, now)
         if months.go_whole(log):
+            start = 0
             for month in months.past(log, before):
-                yield from _plans_of_month(log, month, before)
+                for plan in _plans_of_month(log, month, before, start):
+                    start = plan.last.number + 1
+                    yield plan
         else:
             yield from _plans(log, "rows", before)
     if policy.bodies_days:
@@ -124,8 +127,11 @@ def _verify_some(log: Log, keys: KeyFolder, plan: RetentionPlan, verified: Verif
     return True
 
 
-def _plans_of_month(log: Log, month: Month, before: datetime) -> Iterator[RetentionPlan]:
-    """Return one plan that drops the month, or those of its blocks where some rows of it stay."""
+def _plans_of_month(log: Log, month: Month, before: datetime, start: int) -> Iterator[RetentionPlan]:
+    """Return one plan that drops the month, or those of its blocks where some rows of it stay.
+
+    `start`: the first block that earlier plans leave.
+    """
     size = log.size()
     ends = [log.block_of(table, row_id, size) for table, row_id in month.through.items() if row_id]
     sealed = [block for block in ends if block is not None]
@@ -138,7 +144,7 @@ def _plans_of_month(log: Log, month: Month, before: datetime) -> Iterator[Retent
     ):
         return  # the last calls of the month ended later
     gone = records.removed(log, "rows").merged()
-    first = log.block(max((end + 1 for _, end in gone if end <= last.number), default=0))
+    first = log.block(max([start, *(end + 1 for _, end in gone if end <= last.number)]))
     if first is None or first.number > last.number:
         return
     plan = RetentionPlan("rows", first, last, month)
@@ -265,7 +271,7 @@ def _execute(log: Log, plan: RetentionPlan, signer: Signs, who: Actor) -> None:
             if tries == _TRIES:
                 raise StillRead(
                     f"The month that ended on {plan.month and plan.month.until:%Y-%m-%d} could not be dropped: "
-                    "queries read the calls all the time. The hub tries again in half a minute."
+                    "queries read the calls all the time. Retention tries again at its next run."
                 ) from error
             time.sleep(_PAUSE_SECONDS)  # the database signals no end of a query
 

@@ -106,7 +106,10 @@ def retain(options: argparse.Namespace) -> int:
             rows, bodies = found["rows"], found["bodies"]
             words = f"{rows} rows would be removed, {bodies} would lose their bodies"
         else:
-            rows, bodies = retention.apply(log, service.keys(), who=events.on_the_machine())
+            try:
+                rows, bodies = retention.apply(log, service.keys(), who=events.on_the_machine())
+            except retention.StillRead as why:
+                raise Stop(f"mcphub audit retain: {why}") from why
             words = f"{rows} rows removed, {bodies} rows without bodies now"
         is_waiting = retention.awaits_targets(log)
         if options.json:

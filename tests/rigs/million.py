@@ -4,11 +4,11 @@
         [--seed 1]
 
 The data is what 1.0.0 left (tests/releases), filled up to `--rows` calls and sealed. The next version adds a column to
-the calls. On PostgreSQL two hubs serve the one database; the column comes in under both, then each is replaced. On
-SQLite the hub is stopped, and the next version migrates as it starts. Clients call all the time and repeat, under the
-same idempotency key, what got no answer. Prints how long the migration took, how many calls were answered meanwhile,
-and the longest that a client waited for one. Exit status 1 where a call was lost or repeated, or the audit does not
-verify; 0 otherwise. No time decides.
+the calls. On PostgreSQL two hubs serve the one database; the column comes in under both, then each is replaced, and
+the record is partitioned by month. On SQLite the hub is stopped, and the next version migrates as it starts. Clients
+call all the time and repeat, under the same idempotency key, what got no answer. Prints how long each step took, how
+many calls were answered meanwhile, and the longest that a client waited for one. Exit status 1 where a call was lost
+or repeated, or the audit does not verify; 0 otherwise. No time decides.
 """
 
 from __future__ import annotations
@@ -266,6 +266,10 @@ def on_postgresql(stack: ExitStack, folder: Path, options: argparse.Namespace) -
                 hub.start()
                 hub.await_ready()
         with rig.stretch("after it"):
+            callers.await_answers(options.answers)
+        with rig.stretch("`mcphub audit partition`"):
+            first.command("audit", "partition")
+        with rig.stretch("with one table a month"):
             callers.await_answers(options.answers)
     return rig
 

@@ -176,6 +176,8 @@ def test_retention_drops_a_month_once_all_of_it_is_old(halves: Log, keys: KeyFol
     policy(rows_days=20)
     end = datetime(2026, 11, 1, tzinfo=UTC)
     assert retention.apply(halves, keys, now=end + timedelta(days=19)) == (0, 0)
+    both = retention.due(halves, datetime(2027, 1, 1, tzinfo=UTC))
+    assert [plan.rows for plan in both] == [7 + _of_migrations(halves), 7]
     assert months.name(_CALLS, end) in call_tables(halves)
     assert retention.apply(halves, keys, now=end + timedelta(days=20)) == (7 + _of_migrations(halves), 0)
     assert months.name(_CALLS, end) not in call_tables(halves)
