@@ -11,6 +11,9 @@ from drf_spectacular.utils import extend_schema_view
 from rest_framework import mixins
 from rest_framework.serializers import BaseSerializer
 
+from sessions_app.history import guarding
+from sessions_app.history.recording import one_row
+from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import WritingViewSet, attribute
 from tools_catalog.rest.tools import SCOPES, visible_rows
@@ -20,6 +23,8 @@ class RemovableViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, Writin
     # No docstring: it would stand at every operation of the OpenAPI document.
     required_scope = SCOPES
     holds_back = True
+    in_force = ""
+    """The refusal to remove a row in force, where that needs a second person. Empty: any row may go."""
 
     def get_queryset(self) -> QuerySet[Model]:
         return visible_rows(super().get_queryset(), self.request)
@@ -29,8 +34,13 @@ class RemovableViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, Writin
             serializer.save()
 
     def perform_destroy(self, instance: Model) -> None:
-        attribute(instance, self.request, "")
-        instance.delete()
+        with transaction.atomic():
+            if self.in_force and guarding.needs_second_person():
+                stored = one_row(type(instance), instance.pk).first()
+                if stored is not None and stored.is_in_force:  # it may be so since the request read it
+                    raise Conflict(self.in_force)
+            attribute(instance, self.request, "")
+            instance.delete()
 
 
 def described(one: str, listed: str, *, on_removal: str = "") -> Callable[[type[Any]], type[Any]]:

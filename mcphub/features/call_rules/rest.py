@@ -6,8 +6,6 @@ from rest_framework import serializers
 
 from mcphub.features.call_rules.filters import POLICY_FILTERS
 from mcphub.features.call_rules.models import McpPolicyRule
-from sessions_app.history import guarding
-from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.writing import ReasonedSerializer, StrictInteger, permissions
 from sessions_app.workspaces.rest import workspace_field
 from tools_catalog.rest.removable import RemovableViewSet, described
@@ -65,9 +63,5 @@ class PolicyRuleViewSet(RemovableViewSet):
     of_workspace = frozenset({"list", "retrieve", "create", "update", "partial_update", "destroy"})
     required_permission = permissions("tools_catalog.mcppolicyrule")
     may_conflict = True
+    in_force = 'The rule is in force. Switch it off first: PATCH {"enabled": false}.'
     missing = "There is no such rule. GET /api/policy-rules/ lists them."
-
-    def perform_destroy(self, instance: McpPolicyRule) -> None:  # type: ignore[override]
-        if instance.is_in_force and guarding.needs_second_person():
-            raise Conflict('The rule is in force. Switch it off first: PATCH {"enabled": false}.')
-        super().perform_destroy(instance)

@@ -13,8 +13,6 @@ from rest_framework.response import Response
 from mcphub.features.guardrails import trying
 from mcphub.features.guardrails.filters import GUARDRAIL_FILTERS
 from mcphub.features.guardrails.models import McpGuardrail
-from sessions_app.history import guarding
-from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import AskedSerializer, ReasonedSerializer, StrictInteger, permissions
 from sessions_app.protocol.json import Json
@@ -115,12 +113,8 @@ class GuardrailViewSet(RemovableViewSet):
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
     required_permission = permissions("tools_catalog.mcpguardrail")
     may_conflict = True
+    in_force = 'The guardrail is in force. Switch it off first: PATCH {"enabled": false}.'
     missing = "There is no such guardrail. GET /api/guardrails/ lists them."
-
-    def perform_destroy(self, instance: McpGuardrail) -> None:  # type: ignore[override]
-        if instance.is_in_force and guarding.needs_second_person():
-            raise Conflict('The guardrail is in force. Switch it off first: PATCH {"enabled": false}.')
-        super().perform_destroy(instance)
 
     @extend_schema(
         summary="Try detectors on a value", request=TryGuardrailSerializer, responses={200: TriedGuardrailSerializer}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 
+from django.db import connection
+
 from invocations.chain import months, service
 from sessions_app.kit.database import Dedicated
 
@@ -12,23 +14,20 @@ logger = logging.getLogger(__name__)
 
 
 def sweep() -> None:
-    database = Dedicated()
-    try:
-        if not database.is_sqlite:
-            _sweep(database)
-    finally:
-        database.close()
-
-
-def _sweep(database: Dedicated) -> None:
+    if connection.vendor != "postgresql":
+        return
     from mcphub.features.partitions import ahead, tables  # need psycopg, which SQLite does without
 
-    log = service.log_of(database)
+    log = service.log_on(connection)
     try:
         if months.go_whole(log):
             ahead.make(log, datetime.now(UTC))
-        else:
-            tables.clear_up(log)
+        elif tables.left_behind(log):
+            database = Dedicated()  # past a pooler: the lock is one of the session
+            try:
+                tables.clear_up(service.log_of(database))
+            finally:
+                database.close()
     except Exception as error:
         if not months.is_locked(error):
             raise

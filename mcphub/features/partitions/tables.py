@@ -102,20 +102,23 @@ def viewed_by(log: Log, table: str) -> list[str]:
     return [row[0] for row in rows]
 
 
+def left_behind(log: Log) -> list[str]:
+    """Return the tables of this role on which a conversion left its constraint, or goes on."""
+    rows = log.run(
+        "SELECT relname FROM pg_class JOIN pg_constraint ON conrelid = pg_class.oid WHERE relname = ANY (?) "
+        "AND relkind = 'r' AND conname = ? AND pg_has_role(relowner, 'USAGE')",
+        [of.table for of in months.TABLES],
+        BOUND,
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
 def clear_up(log: Log) -> None:
     """Take back what a conversion that was killed left on the tables, unless one goes on."""
-    left = [
-        of.table
-        for of in months.TABLES
-        if not is_partitioned(log, of.table)
-        and log.run(
-            "SELECT 1 FROM pg_constraint WHERE conrelid = to_regclass(?) AND conname = ?", of.table, BOUND
-        ).fetchone()
-    ]
-    if not left or not log.run(CONVERTING).fetchone()[0]:
+    if not log.run(CONVERTING).fetchone()[0]:
         return
     try:
-        for table in left:
+        for table in left_behind(log):
             with briefly(log):
                 take_back(log, table)
     finally:

@@ -226,6 +226,10 @@ class McpQuota(ScopedModel, LoadableModel):
         return {**stored, "enabled": True, "hard_limit": wanted if is_tighter else was}
 
     @property
+    def is_in_force(self) -> bool:
+        return self.enabled
+
+    @property
     def about(self) -> str:
         """Return its subject for people; empty: everybody."""
         return str(self.person or self.key or self.group or "")

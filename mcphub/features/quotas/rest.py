@@ -14,9 +14,7 @@ from rest_framework.response import Response
 from mcphub.features.quotas import usage
 from mcphub.features.quotas.filters import QUOTA_FILTERS
 from mcphub.features.quotas.models import MOST_LIMIT, McpQuota
-from sessions_app.history import guarding
 from sessions_app.kit.people_tables import PEOPLE
-from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.filters import refuse_strange
 from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import Named, ReasonedSerializer, StrictInteger, permissions
@@ -117,12 +115,8 @@ class QuotaViewSet(RemovableViewSet):
     required_scope = {"read": "catalog:write", "write": "catalog:write"}
     required_permission = permissions("invocations.mcpquota")
     may_conflict = True
+    in_force = 'The quota is in force. Switch it off first: PATCH {"enabled": false}.'
     missing = "There is no such quota. GET /api/quotas/ lists them."
-
-    def perform_destroy(self, instance: McpQuota) -> None:  # type: ignore[override]
-        if instance.enabled and guarding.needs_second_person():
-            raise Conflict('The quota is in force. Switch it off first: PATCH {"enabled": false}.')
-        super().perform_destroy(instance)
 
     @extend_schema(
         summary="Who has used how much of which quota",

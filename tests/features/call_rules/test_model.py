@@ -10,7 +10,10 @@ from django.urls import reverse
 
 from mcphub.features.call_rules import recorded
 from mcphub.features.call_rules.models import McpPolicyRule
+from mcphub.features.call_rules.rest import PolicyRuleViewSet
+from sessions_app.history import source
 from sessions_app.history.models import WaitingChange
+from sessions_app.kit.rest.errors import Conflict
 from sessions_app.models import AuditEvent
 from tests.factories import GroupFactory, McpToolDefinitionFactory, McpToolInvocationFactory
 from tests.mcphub.admin.conftest import _ground, log_in  # noqa: F401
@@ -163,6 +166,15 @@ def test_a_rule_in_force_is_not_removed_by_one() -> None:
     assert person.delete(f"{LIST}rule/").status_code == 409
     McpPolicyRule.objects.update(watching=True)
     assert person.delete(f"{LIST}rule/").status_code == 204
+
+
+def test_a_rule_that_came_into_force_since_the_request_read_it_stays(django_user_model: Any) -> None:
+    a_rule(watching=True)
+    read = McpPolicyRule.objects.get()
+    McpPolicyRule.objects.update(watching=False)
+    with source.edits_by(django_user_model.objects.create_user("first")), pytest.raises(Conflict):
+        PolicyRuleViewSet().perform_destroy(read)
+    assert McpPolicyRule.objects.exists()
 
 
 # REST and bundles ----------------------------------------------------------------------------------

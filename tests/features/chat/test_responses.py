@@ -129,7 +129,8 @@ def test_a_request_chooses_a_function_of_a_namespace(
     name = uuid.uuid4().hex
     choice: Any = {"type": "function", "namespace": "crm", "name": "look"}
     text = script(calls(("crm__look", {"name": name}, "call_in")))
-    made: Any = client.responses.create(model=MODEL, input=text, tools=[CRM, CRM], tool_choice=choice)  # type: ignore[list-item]
+    tools: Any = [CRM, CRM]
+    made: Any = client.responses.create(model=MODEL, input=text, tools=tools, tool_choice=choice)
     assert (made.output[0].namespace, made.output[0].name) == ("crm", "look")
     sent = providers["openai"].about(name)[-1]["body"]
     assert sent["tool_choice"] == {"type": "function", "function": {"name": "crm__look"}}
@@ -232,7 +233,7 @@ def test_an_answer_leads_to_its_calls_in_the_audit(client: openai.OpenAI, hub: H
         model=MODEL,
         input=script(calls(("add", {"a": 2, "b": 3})), say("Five.")),
         tools=[{**HUB, "allowed_tools": ["add"]}],
-        extra_body={"colour": "red"},  # type: ignore[list-item]
+        extra_body={"colour": "red"},  # type: ignore[list-item]  # a plain dictionary, as programs send
     )
     response: Any = answer.parse()
     [row] = hub.rows(turn=response.x_mcp["turn_id"])
