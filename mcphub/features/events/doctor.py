@@ -16,7 +16,7 @@ def check() -> Iterator[Finding]:
             "hint",
             _("Not all events of %(connection)s are offered: %(why)s")
             % {"connection": source.connection.slug, "why": source.problem},
-            _("The upstream has to list them otherwise."),
+            _("Ask whoever runs the upstream to change its list."),
         )
     for row in UpstreamEvent.objects.served().exclude(problem=""):
         yield Finding(

@@ -1,4 +1,4 @@
-"""`/mcp/events/…`: where upstreams deliver events that they send by webhook alone. Read by routing.py."""
+"""`/mcp/callbacks/…`: where upstreams deliver events that they send by webhook alone. Read by routing.py."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from sessions_app.protocol import json
 from sessions_app.protocol.errors import InvalidRequest, PayloadTooLarge, RateLimited
 from sessions_app.protocol.json import Json
 
-PREFIX: Final = "/mcp/events/"
+PREFIX: Final = "/mcp/callbacks/"
 MOST_BYTES: Final = 256 * 1024
 """Of one delivery, as the extension has it."""
 FRESH_SECONDS: Final = 300

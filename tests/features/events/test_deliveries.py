@@ -82,7 +82,7 @@ def test_a_signed_body_that_is_no_message_is_refused(body: bytes) -> None:
 def test_addresses_are_the_hubs_own_and_need_https(settings: Any) -> None:
     settings.MCPHUB_PUBLIC_URL = "https://hub.example/hub/"
     address = incoming.address_of(7)
-    token = address.removeprefix("https://hub.example/hub/mcp/events/")
+    token = address.removeprefix("https://hub.example/hub/mcp/callbacks/")
     assert incoming.event_of(token) == 7
     for wrong in ("", "7", "7.", token.replace("7.", "8.", 1), token + "0", "٧" + token[1:], "9" * 30 + token, "7.é"):
         with pytest.raises(CallbackMissing):
@@ -119,7 +119,7 @@ def test_a_subscription_keeps_its_secret_until_its_address_changes(approved: Ups
     url = incoming.address_of(approved.pk)
     first = incoming.prepare(approved.pk, url)
     assert incoming.prepare(approved.pk, url) == first
-    moved = incoming.prepare(approved.pk, "https://other.example/mcp/events/1")
+    moved = incoming.prepare(approved.pk, "https://other.example/mcp/callbacks/1")
     assert (moved.former_url, moved.secret == first.secret) == (url, False)
     assert first.secret not in UpstreamCallback.objects.get().secret_ciphertext
     assert UpstreamCallback.objects.get().encrypt_anew() == []

@@ -74,7 +74,7 @@ def test_an_event_is_received_once_whichever_worker_gets_it(
     until(lambda: numbers(speaker, cursor) == list(range(10)))
     assert value(hub, "repeated") == before + 10
     delivery = upstream.subscriptions["order.sent"]
-    assert delivery["url"].startswith("https://hub.example/mcp/events/")
+    assert delivery["url"].startswith("https://hub.example/mcp/callbacks/")
     assert delivery["secret"] not in str(hub.operate(operations.values, "events.UpstreamCallback", "secret_ciphertext"))
 
 
@@ -105,7 +105,7 @@ def test_what_the_secret_did_not_sign_now_is_refused(hub: Hub, speaker: Speaker,
     large = b'{"eventId": "evt", "x": "' + b"x" * 270_000 + b'"}'
     assert upstream.post(url, large, signed(delivery["secret"], "evt", large)).status_code == 413
     unknown = url[:-1] + ("0" if url[-1] != "0" else "1")
-    for address in (unknown, url.rpartition(".")[0], url.rpartition("/")[0] + "/x", url.replace("events/", "events/9")):
+    for address in (unknown, url.rpartition(".")[0], url.rpartition("/")[0] + "/x", url.replace("callbacks/", "callbacks/9")):
         answer = upstream.post(address, b"{}", signed(delivery["secret"], "evt", b"{}"))
         assert (answer.status_code, "callback" in answer.text) == (404, True)
     assert numbers(speaker, cursor) == []
