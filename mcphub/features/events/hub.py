@@ -45,7 +45,7 @@ class EventsService(BackgroundService):
         super().__init__(hub)
         self._wakers: dict[str, set[StreamWaker]] = {}
         """By the name of the event."""
-        self._deliverer = Deliverer(hub.process_id, lambda: hub.configuration.catalog)
+        self._deliverer = Deliverer(hub.process_id, lambda: hub.configuration.catalog, hub.is_gone)
         self._grew = asyncio.Event()
         specs = lambda: hub.configuration.catalog.upstreams.specs  # noqa: E731 - read anew at each look
         inspect = lambda value, subject: hub.calls.stages.sent(value, subject, hub.configuration)  # noqa: E731 - as above
@@ -69,6 +69,7 @@ class EventsService(BackgroundService):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._deliverer.stop()
         await self.relay.stop()
 
     def add(self, name: str, stream: Stream) -> StreamWaker:

@@ -105,7 +105,12 @@ def test_what_the_secret_did_not_sign_now_is_refused(hub: Hub, speaker: Speaker,
     large = b'{"eventId": "evt", "x": "' + b"x" * 270_000 + b'"}'
     assert upstream.post(url, large, signed(delivery["secret"], "evt", large)).status_code == 413
     unknown = url[:-1] + ("0" if url[-1] != "0" else "1")
-    for address in (unknown, url.rpartition(".")[0], url.rpartition("/")[0] + "/x", url.replace("callbacks/", "callbacks/9")):
+    for address in (
+        unknown,
+        url.rpartition(".")[0],
+        url.rpartition("/")[0] + "/x",
+        url.replace("callbacks/", "callbacks/9"),
+    ):
         answer = upstream.post(address, b"{}", signed(delivery["secret"], "evt", b"{}"))
         assert (answer.status_code, "callback" in answer.text) == (404, True)
     assert numbers(speaker, cursor) == []

@@ -245,7 +245,6 @@ def test_a_worker_that_is_killed_loses_no_event_and_makes_none_anew(
     until(lambda: receiver.events)
     kill_processes(hub.operate(events.senders))
     hub.operate(events.note_many, CHANGED, "after", count // 2)
-    hub.operate(events.end_leases)
     until(lambda: len({each["eventId"] for each in receiver.events}) == count)
     seen, more = list[str](), True
     while more:
