@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from tests.features.events.upstream import EventUpstream
+from tests.waiting import PATIENCE_SECONDS
 
 
 def signed(secret: str, id_: str, body: bytes, seconds: int | None = None) -> dict[str, str]:
@@ -77,7 +78,8 @@ class WebhookUpstream(EventUpstream):
 
     def post(self, url: str, body: bytes, headers: dict[str, str]) -> httpx2.Response:
         parts = urlsplit(url)
-        return httpx2.post(f"{self.hub}{parts.path}", content=body, headers={**headers, "host": parts.netloc})
+        sent = {**headers, "host": parts.netloc}
+        return httpx2.post(f"{self.hub}{parts.path}", content=body, headers=sent, timeout=PATIENCE_SECONDS)
 
     def deliver(self, name: str, message: dict[str, Any], id_: str = "", **more: Any) -> httpx2.Response:
         """Send one message; `more` are parameters of `signed`."""
