@@ -173,6 +173,40 @@ def test_meta_passes_on_but_for_the_keys_of_one_hop(speaker: Speaker) -> None:
     assert not [key for key in got if key.startswith((META, "mcphub/"))]
 
 
+OF_VENDORS = {
+    "openai/locale": "de-DE",
+    "openai/subject": "v1/4711",
+    "openai/userLocation": {"country": "DE", "timezone": "Europe/Berlin"},
+    "openai/widgetSessionId": "w-1",
+    "openai/outputTemplate": "ui://widget/board.html",
+    "openai/toolInvocation/invoking": "Reading…",
+    "anthropic/maxResultSizeChars": 500_000,
+    "anthropic/requiresUserInteraction": True,
+    "claudecode/toolUseId": "toolu_1",
+    "fastmcp": {"tags": ["money"]},
+    "_fastmcp": {"tags": []},
+    "com.microsoft.copilot/conversation": None,
+    "vscode.conversationId": "c-1",
+    "dev.langchain/run": ["a", 1.5],
+}
+"""Members as clients and servers of others send them, in the order in which they send them."""
+
+
+@pytest.mark.parametrize("in_session", [False, True])
+def test_meta_of_vendors_passes_untouched_in_both_directions(in_session: bool, speaker: Speaker) -> None:
+    arguments = {"meta": {**OF_VENDORS, "mcphub/made-up": 1}}
+    if in_session:
+        params = {"name": "bare.echo", "arguments": arguments, "_meta": OF_VENDORS}
+        answer = speaker.in_session(speaker.open_session(), "tools/call", params)
+    else:
+        answer = speaker.modern_call("bare.echo", arguments, **OF_VENDORS)
+    sent = {key: value for key, value in told(answer)["meta"].items() if not key.startswith(META)}
+    assert list(sent.items()) == list(OF_VENDORS.items())
+    own = "mcphub/made-up"
+    back = {key: value for key, value in answer.json()["result"]["_meta"].items() if key in OF_VENDORS or key == own}
+    assert list(back.items()) == list(OF_VENDORS.items())
+
+
 @pytest.mark.parametrize("trace", ["garbage", "00-0af7651916cd43dd8448eb211c80319c", ""])
 def test_a_trace_that_is_none_is_not_passed_on(trace: str, speaker: Speaker) -> None:
     got = told(speaker.modern_call("bare.echo", {}, traceparent=trace, tracestate="v=1", other=1))["meta"]

@@ -381,6 +381,26 @@ def test_what_an_assertion_must_not_be(hub: Hub, issuer: ForeignIssuer, anna: Pe
     refused(exchanged(hub, client, assertion(hub, issuer, anna.name, client["id"])))
 
 
+def test_a_client_that_issues_its_assertions_itself_vouches_for_its_own_people_alone(hub: Hub, anna: Person) -> None:
+    """As it is described for Claude: the issuer is the client's own, and people are found by their e-mail address."""
+    own, other = registered(hub), registered(hub)
+    with foreign_issuer() as maker:
+        hub.operate(make_issuer, a_name("maker"), maker.url, takes_assertions=True, person_claim="email")
+        hub.settle()
+        about = {"sub": f"org-1:{uuid.uuid4().hex}", "email": anna.name, "preferred_username": None}
+        tokens = exchanged(hub, own, assertion(hub, maker, anna.name, own["id"], **about))
+        assert tokens.status_code == 200, tokens.text
+        with Speaker(hub.url, tokens.json()["access_token"]) as speaker:
+            assert speaker.modern_call("echo", {"text": "by its own word"}).status_code == 200
+            assert hub.row(client=speaker.name)["principal"] == anna.principal
+        # Its signature is no secret of another client, and its subjects are people of its own.
+        refused(exchanged(hub, other, assertion(hub, maker, anna.name, own["id"], **about)))
+        stranger = {**about, "sub": "org-2:somebody"}
+        refused(exchanged(hub, own, assertion(hub, maker, anna.name, own["id"], **stranger)))
+        with foreign_issuer() as unknown:
+            refused(exchanged(hub, own, assertion(hub, unknown, anna.name, own["id"], **about)))
+
+
 # The record ----------------------------------------------------------------------------------------------
 
 

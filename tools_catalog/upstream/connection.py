@@ -150,6 +150,12 @@ class Connection:
             return result
 
     @property
+    def capabilities(self) -> frozenset[str]:
+        """The names of what the upstream declares, but for extensions; none while it is not connected."""
+        main = self._up.main
+        return main.era.capability_names if main is not None and main.serves else frozenset()
+
+    @property
     def extensions(self) -> frozenset[str]:
         """The extensions of MCP that the upstream declares; none while it is not connected."""
         main = self._up.main

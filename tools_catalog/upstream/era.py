@@ -53,6 +53,11 @@ class Era(Protocol):
         ...
 
     @property
+    def capability_names(self) -> frozenset[str]:
+        """The names of what the upstream declares, but for extensions."""
+        ...
+
+    @property
     def extensions(self) -> frozenset[str]:
         """The extensions of MCP that the upstream declares."""
         ...
@@ -108,6 +113,10 @@ class _UpstreamIdentity:
     def declares(self, extension: str) -> bool:
         found = self.capabilities.get("extensions")
         return isinstance(found, dict) and isinstance(found.get(extension), dict)
+
+    @property
+    def capability_names(self) -> frozenset[str]:
+        return frozenset(self.capabilities) - {"extensions"}
 
     @property
     def extensions(self) -> frozenset[str]:

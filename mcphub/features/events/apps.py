@@ -2,6 +2,8 @@ from django.utils.translation import gettext_lazy as _
 
 from mcphub.parts import (
     ConsolePage,
+    DoctorCheck,
+    Endpoints,
     HubCommand,
     HubService,
     NoticeFollower,
@@ -32,6 +34,8 @@ class EventsConfig(FeatureConfig):
             stateless={"events/stream": "mcphub.features.events.streaming:events_stream"},
             draft_name="events",  # ChatGPT, November 2026
         ),
+        Endpoints("mcphub.features.events.endpoints"),
+        DoctorCheck(_("upstream events"), "mcphub.features.events.doctor:check"),
         RestExamples("mcphub.features.events.examples"),
         RestResource(
             "event-subscriptions",

@@ -17,7 +17,7 @@ from django.core.exceptions import ValidationError
 from mcphub.features.notifications import messages
 from mcphub.features.notifications.models import signing_key
 from sessions_app.protocol import json
-from sessions_app.protocol.errors import EgressRefused, InvalidParams
+from sessions_app.protocol.errors import EgressRefused, InvalidParams, ParseError
 from sessions_app.protocol.json import Json
 from tools_catalog.egress import guard
 from tools_catalog.egress.rules import EgressPolicy
@@ -124,7 +124,7 @@ async def verify(make: MakeClient, url: str, secret: str, subscription: str) -> 
     answer = await control(make, url, (secret,), subscription, envelope)
     try:
         returned = json.loads(answer)
-    except ValueError as error:
+    except ParseError as error:
         raise CallbackFailed("challenge_failed") from error
     challenge = returned.get("challenge") if isinstance(returned, dict) else None
     if not isinstance(challenge, str) or not hmac.compare_digest(challenge.encode(), nonce.encode()):

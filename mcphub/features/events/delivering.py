@@ -1,12 +1,13 @@
 """Sends events to callbacks. One worker at a time sends for a subscription: it holds the row's lease.
 
-The lease is longer than a turn may take, so a killed worker loses it. Each event that arrived is noted at once; one
-that was not noted is sent once more under the same `webhook-id`, by which its receiver knows it.
+The lease is longer than a turn may take, and free at once where its worker has ended. Each event that arrived is noted
+at once; one that was not noted is sent once more under the same `webhook-id`, by which its receiver knows it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,15 +70,27 @@ class EventPost:
 class Deliverer:
     """One a process. `send_due` is called when something may be due."""
 
-    def __init__(self, process_id: str, catalog: Callable[[], Catalog], make: MakeClient = callbacks.client) -> None:
+    def __init__(
+        self,
+        process_id: str,
+        catalog: Callable[[], Catalog],
+        is_gone: Callable[[str], bool],
+        make: MakeClient = callbacks.client,
+    ) -> None:
         self._process_id = process_id
+        self._is_gone = is_gone
         self._catalog = catalog
         self._make = make
 
     async def send_due(self) -> int:
         """Take turns of subscriptions with something due; return the number of events that arrived."""
-        taken = await database_sync_to_async(claim)(self._process_id, AT_ONCE)
+        taken = await database_sync_to_async(claim)(self._process_id, AT_ONCE, self._is_gone)
         return sum(await asyncio.gather(*(self._turn(each) for each in taken)))
+
+    async def stop(self) -> None:
+        """Give back every lease, also of a turn that was taken and not begun. Nothing is sent any more."""
+        with contextlib.suppress(Exception):
+            await database_sync_to_async(release_all)(self._process_id)
 
     async def _turn(self, subscription_id: int) -> int:
         arrived = 0
@@ -137,10 +150,15 @@ class Deliverer:
         await database_sync_to_async(rows.update)(has_gap=False)
 
 
-def claim(process_id: str, most: int) -> list[int]:
-    """Take the lease of subscriptions for which something is due; give their keys."""
+def claim(process_id: str, most: int, is_gone: Callable[[str], bool] = lambda process_id: False) -> list[int]:
+    """Take the lease of subscriptions for which something is due; return their keys.
+
+    The lease of a process that `is_gone` is free at once.
+    """
     now = timezone.now()
-    is_free = Q(leased_until=None) | Q(leased_until__lt=now)
+    others = EventSubscription.objects.filter(leased_until__gte=now).exclude(leased_by__in=["", process_id])
+    gone = [each for each in set(others.values_list("leased_by", flat=True)) if is_gone(each)]
+    is_free = Q(leased_until=None) | Q(leased_until__lt=now) | Q(leased_by__in=gone)
     due = EventDelivery.objects.filter(subscription=OuterRef("pk"), due_at__lte=now)
     unread = Occurrence.objects.filter(name=OuterRef("name"), position__gt=OuterRef("read_upto"))
     has_work = Exists(due) | Exists(unread) | Q(is_ending=True)
@@ -157,6 +175,10 @@ def claim(process_id: str, most: int) -> list[int]:
 def release(subscription_id: int, process_id: str) -> None:
     held = EventSubscription.objects.filter(pk=subscription_id, leased_by=process_id)
     held.update(leased_by="", leased_until=None)
+
+
+def release_all(process_id: str) -> None:
+    EventSubscription.objects.filter(leased_by=process_id).update(leased_by="", leased_until=None)
 
 
 def collect(subscription_id: int, catalog: Catalog) -> EventPost | None:

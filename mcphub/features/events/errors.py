@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sessions_app.protocol.errors import INVALID_PARAMS, InvalidParams, ProtocolError
+from sessions_app.protocol.errors import INVALID_PARAMS, InvalidParams, InvalidRequest, ProtocolError, Refused
 from sessions_app.protocol.json import Json
 
 NOT_FOUND, FORBIDDEN, EXHAUSTED, UNSUPPORTED, CALLBACK = -32023, -32024, -32025, -32026, -32027
+DRAFT_NOT_FOUND, DRAFT_UNSUPPORTED = -32011, -32014
+"""Of upstreams written by the draft, as ChatGPT has it (November 2026); the other members are the same."""
 
 LOST = "The access that the subscription was made with does not cover this event any more."
 
@@ -62,3 +64,18 @@ class EventCallback(EventError):
 
     code = "connection_failed"
     number = CALLBACK
+
+
+class CallbackMissing(InvalidRequest):
+    """Also the answer where the event is not approved any more."""
+
+    sentence = "There is no callback at this address."
+    http_status = 404
+
+
+class DeliveryUnsigned(Refused):
+    """A delivery that the secret of the subscription did not sign, or that is too old."""
+
+    code = "unauthorized"
+    sentence = "The signature or its time is not valid. Sign each attempt by Standard Webhooks, with the time of now."
+    http_status = 401

@@ -45,11 +45,11 @@ class EventsService(BackgroundService):
         super().__init__(hub)
         self._wakers: dict[str, set[StreamWaker]] = {}
         """By the name of the event."""
-        self._deliverer = Deliverer(hub.process_id, lambda: hub.configuration.catalog)
+        self._deliverer = Deliverer(hub.process_id, lambda: hub.configuration.catalog, hub.is_gone)
         self._grew = asyncio.Event()
         specs = lambda: hub.configuration.catalog.upstreams.specs  # noqa: E731 - read anew at each look
         inspect = lambda value, subject: hub.calls.stages.sent(value, subject, hub.configuration)  # noqa: E731 - as above
-        self._relay = EventRelay(hub.process_id, hub.upstreams, specs, hub.is_gone, inspect)
+        self.relay = EventRelay(hub.process_id, hub.upstreams, specs, hub.is_gone, inspect)
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -62,14 +62,15 @@ class EventsService(BackgroundService):
     def start(self) -> None:
         self._tasks = [
             asyncio.create_task(self._send_on(), name="mcphub-sending-events"),
-            asyncio.create_task(self._relay.run(), name="mcphub-receiving-events"),
+            asyncio.create_task(self.relay.run(), name="mcphub-receiving-events"),
         ]
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._relay.stop()
+        await self._deliverer.stop()
+        await self.relay.stop()
 
     def add(self, name: str, stream: Stream) -> StreamWaker:
         waker = StreamWaker(stream)

@@ -283,3 +283,38 @@ class UpstreamEvent(models.Model):
         if self.problem:
             return "failing"
         return "changed" if self.approved != self.offered else "on"
+
+
+class UpstreamCallback(models.Model):
+    """The hub's own subscription to a type that its upstream sends by webhook alone."""
+
+    event = models.OneToOneField(UpstreamEvent, models.CASCADE, primary_key=True, related_name="callback")
+    url = models.CharField(max_length=500)
+    """The address that the upstream was given."""
+    secret_ciphertext = models.TextField()
+    control_ids = JSONText(default=list)
+    """The `webhook-id` of the newest messages that were no events: each counts once."""
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.event_id)
+
+    def seal(self, secret: str) -> None:
+        """Encrypt the secret that the upstream signs with; call save() afterwards."""
+        self.secret_ciphertext = secrets.encrypt(secret, aad=self._binding)
+
+    def secret(self) -> str:
+        """Return the secret that the upstream signs with. Raises SecretError."""
+        return secrets.decrypt(self.secret_ciphertext, aad=self._binding)
+
+    def encrypt_anew(self) -> list[str]:
+        if secrets.is_current(self.secret_ciphertext):
+            return []
+        self.seal(self.secret())
+        return ["secret_ciphertext"]
+
+    @property
+    def _binding(self) -> str:
+        return f"events.UpstreamCallback:{self.event_id}:secret"

@@ -23,8 +23,8 @@ _MOST_BYTES = 64 * 1024
 """Of one definition."""
 _MOST_WORDS = 1000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}")
-WAYS = ("push", "poll")
-"""In the order in which the hub prefers them."""
+WAYS = ("push", "poll", "webhook")
+"""In the order in which the hub prefers them. The last is used where an upstream has no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,9 @@ def _definition(entry: Json) -> tuple[dict[str, Json] | None, str]:
     ways = entry.get("delivery")
     offered = [way for way in WAYS if isinstance(ways, list) and way in ways]
     if not offered:
-        return None, f"{name} comes by webhook alone, and the hub receives streams and polls."
+        return None, f"{name} comes in no way that the hub receives: push, poll or webhook."
+    if len(offered) > 1:  # a definition that is approved does not change with a way that is not used
+        offered = [way for way in offered if way != "webhook"]
     schema, wish = entry.get("payloadSchema", {"type": "object"}), entry.get("inputSchema", {"type": "object"})
     try:
         schemas.check(schema)

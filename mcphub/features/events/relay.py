@@ -1,4 +1,6 @@
-"""Receives events of upstreams, by stream or poll: each approved type once in the hub, by the worker with the lease.
+"""Receives events of upstreams, by stream, poll or webhook: each approved type once in the hub.
+
+The worker with the lease streams, polls and keeps subscriptions in force; a delivery may come to any worker.
 
 Names of the extension (SEP-3415) in this file are those that the upstream serves; `taking.py` stores what comes.
 """
@@ -16,8 +18,9 @@ from channels.db import database_sync_to_async
 from django.utils import timezone
 
 from invocations.subject import RowSubject
-from mcphub.features.events import offers, taking
-from mcphub.features.events.errors import NOT_FOUND, UNSUPPORTED
+from mcphub.features.events import incoming, offers, taking
+from mcphub.features.events.errors import DRAFT_NOT_FOUND, DRAFT_UNSUPPORTED, NOT_FOUND, UNSUPPORTED
+from mcphub.features.events.incoming import CallbackTarget
 from mcphub.features.events.models import EventSource, UpstreamEvent
 from mcphub.features.events.taking import LeaseLost
 from sessions_app.protocol import errors, json
@@ -31,6 +34,8 @@ from tools_catalog.upstream.spec import ConnectionSpec
 logger = logging.getLogger(__name__)
 
 EXTENSION: Final = "io.modelcontextprotocol/events"
+_DRAFT: Final = "events"
+"""The capability by which upstreams of the draft declare it."""
 _LOOK_SECONDS = 2.0
 _ELSEWHERE_SECONDS = 20.0
 """An upstream whose one child another process runs is left to that one for so long."""
@@ -41,7 +46,10 @@ _SILENT_SECONDS = 90.0
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 2.0, 3600.0
 _USUAL_POLL_SECONDS = 30.0
 _REOPENED_AFTER_SECONDS = 1.0
-_LONGEST_PAUSE_SECONDS = 600.0
+_WISHED_TTL_SECONDS = 6 * 3600.0
+_USUAL_TTL_SECONDS = 1800.0
+"""Where an upstream states no end of a subscription that can be read."""
+_SHORTEST_RENEWAL_SECONDS = 5.0
 _MOST_PAGES = 20
 _MOST_IN_POLL = 100
 _MOST_QUEUED = 300
@@ -113,7 +121,7 @@ class EventRelay:
             if not spec.is_personal and spec.id not in self._elsewhere
         }
         found = {pk: self._pool.find(slug) for pk, slug in usable.items()}
-        declaring = [pk for pk, each in found.items() if each is not None and EXTENSION in each.extensions]
+        declaring = [pk for pk, each in found.items() if each is not None and _declares_events(each)]
         if not usable and not self._held:
             return
         claim = database_sync_to_async(taking.claim)
@@ -133,6 +141,7 @@ class EventRelay:
         try:
             while connection is not None and self._pool.find(slug) is connection:
                 await self._list(connection, connection_id)
+                await self._leave(connection, connection_id)
                 wanted = await database_sync_to_async(_wanted)(connection_id)
                 due = {each.id: each for each in wanted or ()}
                 approved = await database_sync_to_async(_approved)(connection_id)
@@ -148,6 +157,8 @@ class EventRelay:
                         streams[each.id] = asyncio.create_task(self._attempt(connection, each, self._stream))
                     elif each.way == "poll":
                         await self._attempt(connection, each, self._poll)
+                    elif each.way == "webhook":
+                        await self._attempt(connection, each, self._subscribe)
                 await asyncio.sleep(_LOOK_SECONDS)
         except HeldElsewhere:
             self._elsewhere[connection_id] = asyncio.get_running_loop().time() + _ELSEWHERE_SECONDS
@@ -196,14 +207,13 @@ class EventRelay:
             raise
         except (HubError, TimeoutError, ValueError) as error:
             code = error.details.get("upstream", {}).get("code") if isinstance(error, errors.UpstreamError) else None
-            if code in (UNSUPPORTED, errors.INVALID_PARAMS) and wanted.cursor is not None:
+            if code in (UNSUPPORTED, DRAFT_UNSUPPORTED, errors.INVALID_PARAMS) and wanted.cursor is not None:
                 await database_sync_to_async(taking.forget_place)(self._process_id, wanted.id)
             words = str(error) or "It did not answer in time."
-            if code == NOT_FOUND:
+            if code in (NOT_FOUND, DRAFT_NOT_FOUND):
                 words = f"The upstream has no such event any more. {words}"
             logger.warning("The upstream event %s is not received: %s", wanted.name, words)
-            pause = min(_LONGEST_PAUSE_SECONDS, 2.0 ** min(wanted.failures + 1, 20))
-            await postpone(self._process_id, wanted.id, pause, words)
+            await postpone(self._process_id, wanted.id, taking.pause(wanted.failures), words)
         except LeaseLost:
             return
         else:
@@ -262,6 +272,67 @@ class EventRelay:
                 task.cancel()
             await asyncio.gather(asking, full, waiting, return_exceptions=True)
 
+    async def _subscribe(self, connection: Connection, wanted: WantedEvent) -> float:
+        """Subscribe the hub's address, or renew that; return the seconds until the next renewal. Raises as `_poll`."""
+        url = incoming.address_of(wanted.id)
+        if not url:
+            raise errors.ConnectionFailed(
+                "It comes by webhook alone, and MCPHUB_PUBLIC_URL is no https address, which the upstream has to reach."
+            )
+        own = await database_sync_to_async(incoming.prepare)(wanted.id, url)
+        if own.former_url:
+            await self._unsubscribe(connection, wanted.name_there, own.former_url)
+        delivery: dict[str, Json] = {"mode": "webhook", "url": own.url, "secret": own.secret}
+        params = {**wanted.params(), "delivery": delivery, "ttlMs": int(_WISHED_TTL_SECONDS * 1000)}
+        async with asyncio.timeout(_ASK_SECONDS):
+            answer = await connection.ask("events/subscribe", params)
+        await self._take(connection, wanted, [], answer.get("cursor"), skipped=answer.get("truncated") is True)
+        ends = taking.moment(answer.get("refreshBefore"))
+        left = _USUAL_TTL_SECONDS if ends is None else (ends - timezone.now()).total_seconds()
+        return max(_SHORTEST_RENEWAL_SECONDS, min(_WISHED_TTL_SECONDS, left) / 2)
+
+    async def _leave(self, connection: Connection, connection_id: int) -> None:
+        """End the subscriptions at an upstream that nobody wants any more."""
+        for event_id, name, url in await database_sync_to_async(incoming.left)(connection_id):
+            await self._unsubscribe(connection, name, url)
+            await database_sync_to_async(incoming.forget)(event_id)
+
+    async def _unsubscribe(self, connection: Connection, name: str, url: str) -> None:
+        """End a subscription. Where the upstream does not take it, the subscription ends by its time."""
+        params: dict[str, Json] = {"name": name, "arguments": {}, "delivery": {"mode": "webhook", "url": url}}
+        try:
+            async with asyncio.timeout(_ASK_SECONDS):
+                await connection.ask("events/unsubscribe", params)
+        except HeldElsewhere:
+            raise
+        except (HubError, TimeoutError) as error:
+            logger.info("The subscription to %s of %s was not ended: %s", name, connection.spec.slug, error)
+
+    async def deliver(self, target: CallbackTarget, message_id: str, message: dict[str, Json]) -> dict[str, Json]:
+        """Take one message that an upstream delivered and signed, at any worker; return the answer.
+
+        Raises LeaseLost, RateLimited, ServerBusy.
+        """
+        kind, cursor = message.get("type"), message.get("cursor")
+        if kind == "verification":
+            return {"challenge": message.get("challenge")}
+        if kind == "gap":
+            await asyncio.shield(database_sync_to_async(incoming.take_gap)(target.event_id, message_id, cursor))
+        elif kind == "terminated":
+            end = database_sync_to_async(incoming.take_end)
+            await asyncio.shield(end(target.event_id, message_id, message.get("error")))
+        elif kind is None:
+            connection = self._pool.find(target.connection)
+            if connection is None:
+                raise errors.ServerBusy
+            event = {name: value for name, value in connection.scrubbed(message).items() if name != "cursor"}
+            inspected = await self._inspected(event, _subject(target.name, target.connection))
+            store = database_sync_to_async(taking.take)
+            taken = await asyncio.shield(store(None, target.event_id, [inspected], cursor))
+            if taken.is_paused:
+                raise incoming.too_many(_USUAL_POLL_SECONDS)
+        return {}
+
     async def _take_messages(
         self, connection: Connection, wanted: WantedEvent, batch: list[tuple[str, dict[str, Json]]]
     ) -> bool:
@@ -295,7 +366,7 @@ class EventRelay:
     async def _take(
         self, connection: Connection, wanted: WantedEvent, came: list[Json], cursor: Json, *, skipped: bool
     ) -> taking.Taken:
-        subject = RowSubject(method=_EVENT, target=wanted.name, connection=connection.spec.slug)
+        subject = _subject(wanted.name, connection.spec.slug)
         inspected = [await self._inspected(each, subject) for each in came[: taking.MOST_IN_BATCH + 1]]
         store = database_sync_to_async(taking.take)
         return await asyncio.shield(store(self._process_id, wanted.id, inspected, cursor, skipped=skipped))
@@ -309,6 +380,14 @@ class EventRelay:
             return taking.NotTaken(f"The data of {str(entry.get('eventId'))[:100]} are withheld: {error}")
 
 
+def _declares_events(connection: Connection) -> bool:
+    return EXTENSION in connection.extensions or _DRAFT in connection.capabilities
+
+
+def _subject(name: str, connection: str) -> RowSubject:
+    return RowSubject(method=_EVENT, target=name, connection=connection)
+
+
 def _bounded(params: dict[str, Json]) -> dict[str, Json]:
     """Return a notification as it waits to be stored: without data that are refused anyway."""
     try:
@@ -320,12 +399,11 @@ def _bounded(params: dict[str, Json]) -> dict[str, Json]:
 
 
 def _wanted(connection_id: int) -> list[WantedEvent]:
-    """Return the types of an upstream that are to be received now."""
+    """Return the types of an upstream that are to be received now. While it is left alone, subscriptions stay."""
     now = timezone.now()
-    if EventSource.objects.filter(pk=connection_id, paused_until__gt=now).exists():
-        return []
+    is_paused = EventSource.objects.filter(pk=connection_id, paused_until__gt=now).exists()
     rows = UpstreamEvent.objects.served().filter(connection_id=connection_id, due_at__lte=now).exclude(offered={})
-    return [
+    found = [
         WantedEvent(
             id=row.pk,
             name=row.name,
@@ -336,6 +414,7 @@ def _wanted(connection_id: int) -> list[WantedEvent]:
         )
         for row in rows
     ]
+    return [each for each in found if not is_paused or each.way == "webhook"]
 
 
 def _approved(connection_id: int) -> set[int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from mcphub.features.events.models import EventLog, EventSource, Occurrence, UpstreamEvent
@@ -35,6 +35,7 @@ MOST_BYTES = 64 * 1024
 _LONGEST_ID = 200
 _LONGEST_CURSOR = 4096
 _HOUR = timedelta(hours=1)
+_LONGEST_PAUSE_SECONDS = 600.0
 
 
 class LeaseLost(Exception):
@@ -103,12 +104,12 @@ def release(process_id: str, connection_ids: Iterable[int] | None = None) -> Non
 
 
 def take(
-    process_id: str, event_id: int, came: Sequence[Json | NotTaken], cursor: Json, *, skipped: bool = False
+    process_id: str | None, event_id: int, came: Sequence[Json | NotTaken], cursor: Json, *, skipped: bool = False
 ) -> Taken:
     """Store a batch of one type. `cursor` is the place after the batch; None: the upstream has no places.
 
-    A NotTaken in `came` stands for an event that is refused. `skipped`: the upstream states that it left out events.
-    Raises LeaseLost.
+    Without a process, for deliveries of an upstream, any worker may. A NotTaken in `came` stands for an event that is
+    refused. `skipped`: the upstream states that it left out events. Raises LeaseLost.
     """
     with transaction.atomic():
         row = _held(process_id, event_id)
@@ -171,7 +172,7 @@ def take(
     return Taken(len(chosen), repeated, refused, is_paused)
 
 
-def postpone(process_id: str, event_id: int, seconds: float, problem: str = "") -> None:
+def postpone(process_id: str | None, event_id: int, seconds: float, problem: str = "") -> None:
     """Set when a type is asked for again; a problem is shown, and counted."""
     with transaction.atomic():
         try:
@@ -184,6 +185,11 @@ def postpone(process_id: str, event_id: int, seconds: float, problem: str = "") 
         row.save(update_fields=["due_at", "problem", "failures"])
 
 
+def pause(failures: int) -> float:
+    """Return for how many seconds a type is left alone that failed so often before."""
+    return min(_LONGEST_PAUSE_SECONDS, 2.0 ** min(failures + 1, 20))
+
+
 def forget_place(process_id: str, event_id: int) -> None:
     """Begin a type anew from now on: the upstream does not take its cursor any more."""
     with transaction.atomic():
@@ -192,14 +198,22 @@ def forget_place(process_id: str, event_id: int) -> None:
         row.save(update_fields=["cursor", "gaps"])
 
 
-def _held(process_id: str, event_id: int) -> UpstreamEvent:
-    """Lock the source of a type that is received under this worker's lease; return the type. Raises LeaseLost."""
+def _held(process_id: str | None, event_id: int) -> UpstreamEvent:
+    """Lock the source of a type that is received, under this worker's lease or by webhook; return the type.
+
+    Raises LeaseLost.
+    """
     row = UpstreamEvent.objects.select_related("connection").filter(pk=event_id).first()
     if row is None or not row.approved or not row.connection.enabled:
         raise LeaseLost
-    held = EventSource.objects.filter(pk=row.connection_id, leased_by=process_id)
+    source = EventSource.objects.filter(pk=row.connection_id)
     # The write waits for any other worker that stores, and the condition is looked at after that.
-    if not held.update(leased_until=timezone.now() + timedelta(seconds=LEASE_SECONDS)):
+    if process_id is None:
+        is_held = source.update(hour_count=F("hour_count"))
+    else:
+        until = timezone.now() + timedelta(seconds=LEASE_SECONDS)
+        is_held = source.filter(leased_by=process_id).update(leased_until=until)
+    if not is_held:
         raise LeaseLost
     row.refresh_from_db()
     if not row.approved:
@@ -225,7 +239,7 @@ def _read(row: UpstreamEvent, validator: schemas.Validator, entry: Json) -> Rece
         raise NotTaken(f"The data of {id_there} {problem}.")
     if validator.may_hold(json.canonical(data)) or not validator.is_valid(data):
         raise NotTaken(f"The data of {id_there} do not fit the approved schema.")
-    return ReceivedEvent(id_there, entry["data"], _moment(entry.get("timestamp")), entry.get("cursor"))
+    return ReceivedEvent(id_there, entry["data"], moment(entry.get("timestamp")), entry.get("cursor"))
 
 
 def wrong_data(data: Json) -> str:
@@ -239,7 +253,7 @@ def wrong_data(data: Json) -> str:
     return f"are larger than {MOST_BYTES} bytes" if len(text.encode()) > MOST_BYTES else ""
 
 
-def _moment(words: Json) -> datetime | None:
+def moment(words: Json) -> datetime | None:
     try:
         found = datetime.fromisoformat(words) if isinstance(words, str) and len(words) <= 40 else None
     except ValueError:

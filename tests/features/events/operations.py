@@ -62,17 +62,6 @@ def senders() -> list[int]:
     return [chosen.pid] if chosen is not None else []
 
 
-def end_leases() -> None:
-    """Let the time of leases pass whose holder is gone."""
-    from datetime import timedelta
-
-    from django.utils import timezone
-
-    from mcphub.features.events.models import EventSubscription
-
-    EventSubscription.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
-
-
 def approve_event(name: str) -> bool:
     from mcphub.features.events import offers
     from mcphub.features.events.models import UpstreamEvent

@@ -18,12 +18,15 @@ from tests.features.audit_export.receivers import certificate
 
 @dataclass
 class CallbackReceiver:
-    """`status` is of the answer to events; `echoes`: it returns challenges."""
+    """`status` is of the answer to events, and `control_status` to other messages; `echoes`: it returns challenges."""
 
     folder: Path
     secrets: list[str]
     status: int = 200
     echoes: bool = True
+    control_status: int = 200
+    is_plain: bool = False
+    """It answers challenges by a text that is no JSON."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """Bodies of events that were answered with 2xx, each with its headers as `headers`."""
     controls: list[dict[str, Any]] = field(default_factory=list)
@@ -66,7 +69,8 @@ class CallbackReceiver:
         if "type" in body:
             self.controls.append({**body, "headers": headers})
             answer = {"challenge": body.get("challenge") if self.echoes else "another"}
-            return 200, json.dumps(answer).encode()
+            is_challenge = body["type"] == "verification"
+            return 200 if is_challenge else self.control_status, b"OK" if self.is_plain else json.dumps(answer).encode()
         self.tries[headers["webhook-id"]] += 1
         if 200 <= self.status < 300:
             self.events.append({**body, "headers": headers})

@@ -238,6 +238,11 @@ def test_one_worker_sends_for_a_subscription_and_a_dead_one_loses_its_lease() ->
     assert delivering.claim("one", 8) == []
     delivering.release(row.pk, "two")
     assert delivering.claim("one", 8) == [row.pk]
+    assert delivering.claim("two", 8, lambda process_id: process_id == "one") == [row.pk]
+    delivering.release_all("one")
+    assert delivering.claim("one", 8) == []
+    delivering.release_all("two")
+    assert delivering.claim("one", 8) == [row.pk]
 
 
 def test_what_is_removed_is_no_gap_for_a_callback_that_waits_for_other_events() -> None:

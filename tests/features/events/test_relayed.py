@@ -21,7 +21,12 @@ ROW = "events.UpstreamEvent"
 
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[EventUpstream]:
-    with EventUpstream([event_type("order.paid", "poll"), event_type("order.sent", "poll", "push")]) as running:
+    types = [
+        event_type("order.paid", "poll"),
+        event_type("order.sent", "poll", "push", "webhook"),
+        event_type("order.hooked", "webhook"),
+    ]
+    with EventUpstream(types) as running:
         yield running
 
 
@@ -31,7 +36,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory, upstream: EventUpstream) -> It
     with Hub(tmp_path_factory.mktemp("hub"), flags=["--workers", "2"], environment=environment) as running:
         row = {"slug": "shop", "transport": "streamable-http", "url": upstream.url}
         running.operate(connecting.connect, row)
-        until(lambda: len(running.operate(operations.values, ROW, "name")) == 2)
+        until(lambda: len(running.operate(operations.values, ROW, "name")) == 3)
         running.operate(operations.approve_offers, "shop")
         yield running
 
@@ -127,6 +132,13 @@ def test_a_stream_is_opened_once_and_goes_on_after_its_worker_was_killed(
     kill_processes(hub.operate(events.receivers))
     upstream.emit("order.sent", *(event("order.sent", number) for number in range(20, 40)))
     until(lambda: numbers(speaker, STREAMED, cursor) == list(range(40)))
+
+
+def test_a_type_by_webhook_alone_waits_for_a_public_address(hub: Hub, upstream: EventUpstream) -> None:
+    hub.operate(events.approve_event, "shop/order.hooked")
+    found = lambda: "".join(hub.operate(operations.values, ROW, "problem", name="shop/order.hooked"))  # noqa: E731 - read anew
+    until(lambda: "MCPHUB_PUBLIC_URL is no https address" in found())
+    hub.operate(events.stop_event, "shop/order.hooked")
 
 
 def test_whoever_sees_no_tool_of_the_upstream_gets_nothing(hub: Hub, speaker: Speaker) -> None:

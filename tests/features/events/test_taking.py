@@ -45,7 +45,7 @@ def test_types_that_cannot_be_received_are_no_offers() -> None:
     needs = {"inputSchema": {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}}
     entries = [
         event_type("good", "push", "poll"),
-        event_type("hooks", "webhook"),
+        event_type("letters", "post"),
         event_type("shop/of another", "poll"),
         event_type("asks", "poll", **needs),
         event_type("odd", "poll", payloadSchema={"type": "no type"}),

@@ -41,7 +41,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory, receiver: CallbackReceiver) ->
 @pytest.fixture
 def speaker(hub: Hub, request: pytest.FixtureRequest, receiver: CallbackReceiver) -> Iterator[Speaker]:
     """A caller of its own for each test, so that no test has the subscriptions of another."""
-    receiver.status, receiver.echoes = 200, True
+    receiver.status, receiver.control_status, receiver.echoes, receiver.is_plain = 200, 200, True, False
     receiver.events.clear()
     receiver.controls.clear()
     name = request.node.name[:100]
@@ -127,9 +127,9 @@ def test_unsubscribing_ends_deliveries_and_another_time_finds_nothing(
 
 
 def test_a_callback_that_does_not_want_events_gets_none(speaker: Speaker, receiver: CallbackReceiver) -> None:
-    receiver.echoes = False
-    refused = subscribe(speaker, receiver)["error"]
-    assert (refused["code"], refused["data"]["reason"]) == (-32027, "challenge_failed")
+    for receiver.echoes, receiver.is_plain in ((False, False), (True, True)):
+        refused = subscribe(speaker, receiver)["error"]
+        assert (refused["code"], refused["data"]["reason"]) == (-32027, "challenge_failed")
     delivery = {"url": f"https://127.0.0.1:{free_port()}/", "secret": SECRET}
     refused = ask(speaker, "events/subscribe", name=CHANGED, delivery=delivery)["error"]
     assert (refused["code"], refused["data"]["reason"]) == (-32027, "connection_refused")
@@ -175,6 +175,34 @@ def test_sessions_may_subscribe_too(speaker: Speaker, receiver: CallbackReceiver
     assert "resultType" not in made
 
 
+def test_a_client_of_callbacks_alone_needs_no_other_way_and_no_other_message(
+    hub: Hub, speaker: Speaker, receiver: CallbackReceiver, request: pytest.FixtureRequest
+) -> None:
+    """As ChatGPT is described: it reads `capabilities.events`, and takes challenges and events, no `gap`, no end."""
+    receiver.control_status = 400
+    assert ask(speaker, "server/discover")["result"]["capabilities"]["events"] == {}
+    listed = {each["name"]: each for each in ask(speaker, "events/list")["result"]["events"]}
+    assert all("webhook" in each["delivery"] for each in listed.values())
+    params = {
+        "name": "tool.slow",
+        "arguments": {},
+        "delivery": {"mode": "webhook", "url": receiver.url, "secret": SECRET},
+    }
+    made = ask(speaker, "events/subscribe", **params)["result"]
+    hub.operate(events.note, "tool.slow", "by callback", {"tool": "echo"})
+    until(lambda: receiver.subjects() == ["by callback"])
+    (got,) = receiver.events
+    assert got["headers"]["webhook-id"] == got["eventId"]
+    assert got["headers"]["x-mcp-subscription-id"] == made["id"]
+    assert got["headers"]["content-type"] == "application/json"
+    assert {"eventId", "name", "timestamp", "data", "cursor"} == set(got) - {"headers"}
+    hub.operate(events.set_scopes, request.node.name[:100], ["tools:list"])
+    hub.operate(events.note, "tool.slow", "no more", {"tool": "echo"})
+    until(lambda: hub.operate(operations.values, "events.EventSubscription", "name") == [])
+    assert [each["type"] for each in receiver.controls] == ["verification", "terminated"]
+    assert receiver.subjects() == ["by callback"]
+
+
 def test_who_loses_the_right_gets_the_end_and_no_further_event(
     hub: Hub, speaker: Speaker, receiver: CallbackReceiver, request: pytest.FixtureRequest
 ) -> None:
@@ -217,7 +245,6 @@ def test_a_worker_that_is_killed_loses_no_event_and_makes_none_anew(
     until(lambda: receiver.events)
     kill_processes(hub.operate(events.senders))
     hub.operate(events.note_many, CHANGED, "after", count // 2)
-    hub.operate(events.end_leases)
     until(lambda: len({each["eventId"] for each in receiver.events}) == count)
     seen, more = list[str](), True
     while more:

@@ -50,3 +50,11 @@ def make_toolsets() -> None:
     McpToolset.objects.create(slug="all", patterns="*")
     McpToolset.objects.create(slug="none", patterns="*", reads="chosen")
     McpToolset.objects.create(slug="some", patterns="*", reads="chosen", read_patterns="skill://acme/*")
+
+
+def add_many(count: int, files: int) -> None:
+    """Add skills with so many files each."""
+    for number in range(count):
+        name = f"skill-{number}"
+        parts = {f"references/part-{part}.md": f"# Part {part} of {name}\n" * 40 for part in range(files - 1)}
+        add(f"many/{name}", {"SKILL.md": ENTRY.format(name=name), **parts})

@@ -58,6 +58,8 @@ def answer(request: dict[str, Any], headers: dict[str, str] | None = None) -> An
     elif method == "tools/call" and params.get("name") != "be":
         told = {"arguments": params.get("arguments"), "meta": params.get("_meta"), "id": id_, "headers": headers}
         result = {**WHOLE, "content": [{"type": "text", "text": json.dumps(told)}]}
+        if "meta" in (params.get("arguments") or {}):
+            result["_meta"] = params["arguments"]["meta"]
     elif method == "tools/call":
         return params["arguments"]["mode"]
     elif method == "ping":

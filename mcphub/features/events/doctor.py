@@ -1,0 +1,26 @@
+"""Checks of events of upstreams, for `mcphub doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils.translation import gettext as _
+
+from mcphub.features.events.models import EventSource, UpstreamEvent
+from mcphub.process.doctor import Finding
+
+
+def check() -> Iterator[Finding]:
+    for source in EventSource.objects.filter(connection__enabled=True).exclude(problem="").select_related("connection"):
+        yield Finding(
+            "hint",
+            _("Not all events of %(connection)s are offered: %(why)s")
+            % {"connection": source.connection.slug, "why": source.problem},
+            _("Ask whoever runs the upstream to change its list."),
+        )
+    for row in UpstreamEvent.objects.served().exclude(problem=""):
+        yield Finding(
+            "wrong",
+            _("The upstream event %(name)s is not received: %(why)s") % {"name": row.name, "why": row.problem},
+            _("The hub tries it again. `mcphub event stop %(name)s` ends it.") % {"name": row.name},
+        )
