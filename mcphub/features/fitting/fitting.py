@@ -78,9 +78,12 @@ def fitted(wire: dict[str, Json], fields: str, most_characters: int | None, is_v
     made: dict[str, Json] = {name: each for name, each in wire.items() if name != "structuredContent"}
     made["content"] = [{"type": "text", "text": text}, *kept]
     why = ""
+    # Clients that show their model the structured result alone, as Codex does, would show a part as the whole.
     if "structuredContent" in wire:
         structured = shown if isinstance(shown, dict) else {"result": shown}
-        if is_valid(structured):
+        if left_out:
+            why = "The structured result has no place for this note, so what is left is sent as text only."
+        elif is_valid(structured):
             made["structuredContent"] = structured
         else:
             why = "What is left does not fit the tool's output schema, so it is sent as text only."

@@ -88,12 +88,17 @@ def test_a_list_is_sent_by_the_operators_fields_with_whole_items_and_a_link_to_t
 
 def test_what_is_structured_keeps_to_the_schema_or_is_left_out_with_the_reason(speaker: Speaker) -> None:
     assert "outputSchema" not in _listed(speaker)["list_pulls"]
-    result = call(speaker, "list_pulls", count=500)
+    result = call(speaker, "list_pulls", count=2)
     assert "structuredContent" not in result
     assert "output schema" in result["_meta"]["mcphub/fitted"]["withoutStructuredContent"]
-    result = call(speaker, "list_pulls", count=500, result_fields="{values: values, total: total}")
-    assert result["structuredContent"]["total"] == 500
-    assert 0 < len(result["structuredContent"]["values"]) < 500
+    chosen = "{values: values, total: total}"
+    result = call(speaker, "list_pulls", count=2, result_fields=chosen)
+    assert (result["structuredContent"]["total"], len(result["structuredContent"]["values"])) == (2, 2)
+    # A client that shows its model the structured result alone shows the note, too.
+    result = call(speaker, "list_pulls", count=500, result_fields=chosen)
+    assert "structuredContent" not in result
+    assert "no place for this note" in result["_meta"]["mcphub/fitted"]["withoutStructuredContent"]
+    assert json.loads(result["content"][0]["text"])["total"] == 500
 
 
 def test_a_caller_may_ask_for_fields_of_its_own(speaker: Speaker) -> None:
