@@ -29,7 +29,7 @@ _OWN_FUNCTIONS = frozenset(
 Asked = Literal["call", "search", "describe"]
 _ADVICE = {
     "HubCallError": "Correct the call, or catch the error.",
-    "ReferenceError": "A program has tools, call, search, describe, print, input and the language itself, nothing else.",
+    "ReferenceError": "A program has tools, call, search, describe, print, input and the language, nothing else.",
 }
 """The next step after an exception, by its name."""
 

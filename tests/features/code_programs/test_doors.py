@@ -88,7 +88,7 @@ def test_each_call_of_a_program_is_on_record_under_its_row(hub: Hub, speaker: Sp
 
 
 def test_a_program_gets_results_whole_that_are_cut_for_models(hub: Hub, speaker: Speaker) -> None:
-    hub.operate(sizes.fit, "list_orders", most_characters=1000)
+    hub.operate(sizes.fit, "list_orders", most_characters=1000, tables_as_csv=True)
     plain = speaker.modern_call("list_orders", {"page": 1}).json()["result"]
     assert "mcphub/fitted" in plain["_meta"]
     assert texts(run(speaker, "return (await tools.list_orders({page: 1})).orders.length")) == ["10"]

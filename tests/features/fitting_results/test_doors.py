@@ -229,6 +229,35 @@ def test_the_record_hides_what_its_rules_name_under_whichever_name_a_caller_asks
         hub.settle()
 
 
+def test_tables_are_sent_as_csv_and_recorded_as_sent_unless_a_rule_hides_parts_of_them(
+    hub: Hub, speaker: Speaker
+) -> None:
+    row = hub.operate(sizes.fit, "current_pulls", tables_as_csv=True)
+    rule = {"tool_name": "current_pulls", "part": "result", "kind": "path"}
+    made = None
+    try:
+        result = until(lambda: _cut(call(speaker, "current_pulls")))[0]
+        table, legend = (block["text"] for block in result["content"])
+        assert table.startswith('{"total":100}\n"values", 100 rows:\nid,title,body,author\n0,Change number 0,')
+        assert "Tables are CSV." in legend
+        assert "structuredContent" not in result
+        assert result["_meta"]["mcphub/fitted"]["tables"] == "csv"
+        assert table == hub.rows(client=speaker.name)[0]["result"]["content"][0]["text"]
+        place = "$.structuredContent.values[*].author.mail"
+        made = hub.operate(operations.create, "invocations.McpRedactionRule", place=place, **rule)
+
+        def kept() -> str:
+            assert "person7@example.org" in call(speaker, "current_pulls")["content"][0]["text"]
+            return json.dumps(hub.rows(client=speaker.name)[0]["result"])
+
+        until(lambda: [text for text in [kept()] if "@example.org" not in text and "Not on record" in text])
+    finally:
+        hub.operate(operations.delete, "fitting.ResultSize", pk=row)
+        if made is not None:
+            hub.operate(operations.delete, "invocations.McpRedactionRule", pk=made)
+        hub.settle()
+
+
 @pytest.mark.parametrize("mode", ["legacy", MODERN])
 def test_the_official_sdk_takes_a_preview_and_reads_the_rest(
     hub: Hub, keys: dict[str, str], speaker: Speaker, mode: str
