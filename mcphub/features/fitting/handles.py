@@ -47,15 +47,17 @@ class Whole:
     wire: dict[str, Json]
 
 
-def keep(text: str, *, principal: str, tool_name: str, invocation_id: str, is_hidden: bool) -> Handle:
-    """Write a result in one transaction, and remove the caller's oldest ones beyond the bounds. `text`: canonical JSON.
+def keep(
+    wire: dict[str, Json], *, principal: str, tool_name: str, invocation_id: str, characters: int, is_hidden: bool
+) -> Handle:
+    """Write a result in one transaction, and remove the caller's oldest ones beyond the bounds.
 
     It is committed before its call is recorded: a recorded handle always exists, and a handle that no record names
     was sent to nobody and expires.
     """
     id_ = randomness.token_urlsafe(24)
     now = timezone.now()
-    sealed = records.seal(_packed(text), of=_owner(id_, principal))
+    sealed = records.seal(_packed(wire), of=_owner(id_, principal))
     row = KeptResult(
         id=id_,
         principal=principal,
@@ -63,7 +65,7 @@ def keep(text: str, *, principal: str, tool_name: str, invocation_id: str, is_hi
         invocation_id=invocation_id,
         content=sealed,
         stored_bytes=len(sealed),
-        characters=len(text),
+        characters=characters,
         is_hidden_on_record=is_hidden,
         created_at=now,
         expires_at=now + KEPT,
@@ -105,13 +107,9 @@ def _trim(principal: str, newest: str) -> None:
         KeptResult.objects.filter(pk__in=gone).delete()
 
 
-def _packed(text: str) -> str:
+def _packed(wire: dict[str, Json]) -> str:
     """Return a result compressed before it is encrypted: copies of a large one are most of what keeping it takes."""
-    compressor = zlib.compressobj(1)
-    packed = bytearray()
-    for piece in json.pieces(text):
-        packed += compressor.compress(piece)
-    return base64.b64encode(packed + compressor.flush()).decode()
+    return base64.b64encode(zlib.compress(json.dumps(wire), 1)).decode()
 
 
 def _unpacked(packed: str) -> dict[str, Json]:

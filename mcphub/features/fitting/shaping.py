@@ -83,7 +83,7 @@ class Shaper:
         self, call: Call, made: Fitted, wire: dict[str, Json], text: str, *, is_hidden: bool
     ) -> dict[str, Json]:
         """Return the fitted result with its note, its link and its facts."""
-        handle = None if made.is_whole else await self._kept(call, text, is_hidden=is_hidden)
+        handle = None if made.is_whole else await self._kept(call, wire, text, is_hidden=is_hidden)
         uri = "" if handle is None else handle.uri
         until = "" if handle is None else handle.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
         whole, shown = len(text), len(json.canonical(made.wire))
@@ -117,16 +117,17 @@ class Shaper:
         }
         return {**made.wire, "content": content, "_meta": {**wire.get("_meta", {}), META: facts}}
 
-    async def _kept(self, call: Call, text: str, *, is_hidden: bool) -> handles.Handle | None:
+    async def _kept(self, call: Call, wire: dict[str, Json], text: str, *, is_hidden: bool) -> handles.Handle | None:
         """Keep the whole result; None where it is too large, or cannot be kept."""
         if len(text) > handles.LARGEST:
             return None
         try:
             return await database_sync_to_async(handles.keep)(
-                text,
+                wire,
                 principal=call.exchange.source.caller.principal,
                 tool_name=call.tool.name,
                 invocation_id=call.invocation_id,
+                characters=len(text),
                 is_hidden=is_hidden,
             )
         except Exception:

@@ -15,7 +15,6 @@ from django.urls import reverse
 from mcphub.features.fitting import handles, settings
 from mcphub.features.fitting.models import KeptResult, ResultSize
 from mcphub.features.fitting.trial import trial_of
-from sessions_app.protocol.json import canonical
 from tests import factories as make
 from tools_catalog.catalog.snapshot import Catalog
 
@@ -26,8 +25,9 @@ WIRE = {"content": [{"type": "text", "text": "secret words"}]}
 
 
 def keep(principal: str = "key:1", wire: dict[str, Any] | None = None) -> str:
-    text = canonical(wire or WIRE)
-    return handles.keep(text, principal=principal, tool_name="t", invocation_id="i", is_hidden=False).id
+    return handles.keep(
+        wire or WIRE, principal=principal, tool_name="t", invocation_id="i", characters=5, is_hidden=False
+    ).id
 
 
 def test_a_result_is_its_callers_alone_and_encrypted() -> None:
