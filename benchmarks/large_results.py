@@ -1,4 +1,4 @@
-"""Memory that a large result takes on its way through the hub, beside its size.
+"""Memory that a large result takes on its way through the hub, beside its size as JSON, which bounds count.
 
 python -m benchmarks.large_results [MEGABYTES]
 """
@@ -17,7 +17,7 @@ from tests.servers import Hub, until
 from tests.wire.speech import Speaker
 
 BUNDLE = Path(sizes.__file__).parent / "bundle.json"
-_LINE = len("This line is one of a great many, all alike.\n")
+_LINE = len("This line is one of a great many, all alike.\\n")
 
 
 def peak_kib(pids: list[int]) -> int:

@@ -29,6 +29,7 @@ NO_PATHS = {
     "mcphub/origin",
     "mcphub/error",
     "mcphub/fitted",
+    "mcphub/examples",
     "mcphub/connection",
     "mcphub/quota",
     "benchmarks/results/",

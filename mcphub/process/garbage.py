@@ -13,8 +13,9 @@ from pathlib import Path
 _LOOK_SECONDS = 2.0
 _GROWN_BYTES = 64 * 1024 * 1024
 _LONGEST_SECONDS = 300.0
-_MOST_ARENAS = -8
-"""M_ARENA_MAX of mallopt(3)."""
+_MOST_ARENAS, _MMAP_THRESHOLD = -8, -3
+"""M_ARENA_MAX and M_MMAP_THRESHOLD of mallopt(3)."""
+_LARGE_BYTES = 1024 * 1024
 
 
 class GarbageWatch:
@@ -43,10 +44,14 @@ def share_one_heap() -> None:
     """Let all threads of this process and of its forks take memory from one heap, where there is glibc.
 
     By default each thread gets a heap of its own, which stays as large as its largest request. Threads that wait for
-    the interpreter's lock hardly ever wait for the heap's.
+    the interpreter's lock hardly ever wait for the heap's. What is large, as the texts of a large result are, is mapped
+    beside the heap and goes back to the system at once: by default the first one that is freed ends that, and the heap
+    keeps room for several.
     """
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_MOST_ARENAS, 1)
+        library = ctypes.CDLL(None)
+        library.mallopt(_MOST_ARENAS, 1)
+        library.mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _give_back() -> None:

@@ -108,3 +108,27 @@ ctypes.CDLL(None).malloc_stats()
 def test_threads_take_memory_from_one_heap(how: str, is_one: bool) -> None:
     told = subprocess.run([sys.executable, "-c", _THREADS, how], capture_output=True, text=True, check=True, cwd=ROOT)
     assert (told.stderr.count("Arena ") == 1) == is_one, told.stderr
+
+
+_LARGE = """
+import sys
+from mcphub.process.garbage import _resident_bytes, share_one_heap
+
+if sys.argv[1] == "shared":
+    share_one_heap()
+size = 16 * 1024 * 1024
+first = b"x" * size  # once it is freed, malloc takes the heap for what is no larger
+del first
+before = _resident_bytes()
+second = b"x" * (size - 4096)
+after_it = [bytes(600 + number % 3000) for number in range(1000)]
+del second
+print(_resident_bytes() - before < size / 2)
+"""
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(("how", "is_given_back"), [("shared", "True"), ("as it comes", "False")])
+def test_what_is_large_goes_back_to_the_system_at_once(how: str, is_given_back: str) -> None:
+    told = subprocess.run([sys.executable, "-c", _LARGE, how], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert told.stdout.strip() == is_given_back

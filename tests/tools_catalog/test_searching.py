@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_catalog.catalog.searching import Index, words
+from tools_catalog.catalog.searching import EXAMPLES, Index, words
 
 TOOLS = {
     "bitbucket.merge_pull_request": {"title": "Merge a pull request", "description": "Merge it into its branch."},
@@ -29,6 +31,18 @@ def test_arguments_are_found_and_words_by_their_beginning() -> None:
     assert index.rank("forec") == ["weather.forecast"]
     assert index.rank("nothing of the kind")[:1] != ["x"]
     assert index.rank("zebra") == []
+
+
+@pytest.mark.parametrize("other", [None, "words", [5], {"a": "b"}])
+def test_examples_of_use_find_their_tool_before_a_tool_that_mentions_the_words(other: Any) -> None:
+    question = "Should I take an umbrella?"
+    tools = {name: {**each, "_meta": {EXAMPLES: other}} for name, each in TOOLS.items()}
+    tools["sell_things"] = {"title": "Things", "description": "Wares of a shop, such as an umbrella."}
+    assert Index(tools).rank(question) == ["sell_things"]
+    tools["weather.forecast"]["_meta"] = {EXAMPLES: ["Do I need an umbrella?", "Will the umbrella be wet?"]}
+    assert set(Index(tools).rank(question)) == {"weather.forecast", "sell_things"}
+    tools["sell_things"] = {"title": "Things", "description": "Wares of a shop."}
+    assert Index(tools).rank("umbrella") == ["weather.forecast"]
 
 
 def test_spellings_of_names_are_one() -> None:

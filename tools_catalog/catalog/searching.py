@@ -51,9 +51,12 @@ _FIELDS = {
     "title": _Field(3.0, 0.4),
     "description": _Field(1.5, 0.3),
     "arguments": _Field(0.3, 0.8),
+    "examples": _Field(1.5, 0.3),
     "forms": _Field(3.0, 0.4),
 }
 """BM25F (Zaragoza et al. 2004)."""
+EXAMPLES = "mcphub/examples"
+"""Member of a tool's `_meta`: questions that it answers, in the words of people. They count as its description does."""
 _LONGEST_QUERY = 2000
 _SYNONYM_SHARE = 0.55
 _FOREIGN_SHARE = 0.9
@@ -276,7 +279,11 @@ def _words_of(name: str, definition: Mapping[str, Json]) -> dict[str, list[str]]
         arguments += words(argument)
         if isinstance(described, dict) and isinstance(described.get("description"), str):
             arguments += words(described["description"])
+    meta = definition.get("_meta")
+    examples = meta.get(EXAMPLES) if isinstance(meta, dict) else None
+    said = " ".join(each for each in examples if isinstance(each, str)) if isinstance(examples, list) else ""
     return {
+        "examples": [stem(word) for word in _meant(said)],
         "name": words(name),
         "title": words(str(definition.get("title", ""))),
         "description": words(str(definition.get("description", ""))),

@@ -35,10 +35,10 @@ class ResultSizeAdmin(RecordedAdmin):
 
     def get_fields(self, request: HttpRequest, obj: ResultSize | None = None) -> Any:
         if obj is None:
-            return [*_SUBJECTS, "fields", "fields_argument", "most_characters", "preview"]
+            return [*_SUBJECTS, "fields", "fields_argument", "most_characters", "tables_as_csv", "preview"]
         if obj.tool_id is None:
             return [_subject(obj), "most_characters"]
-        return ["tool", "fields", "fields_argument", "most_characters", "preview"]
+        return ["tool", "fields", "fields_argument", "most_characters", "tables_as_csv", "preview"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ResultSize | None = None) -> list[str]:
         return [*self.readonly_fields, *([] if obj is None else [_subject(obj)])]

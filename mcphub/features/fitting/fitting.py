@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mcphub.features.fitting.fields import FieldsError, projected
 from mcphub.features.fitting.preview import MOST_NAMED, Omission, head, shortened, size
+from mcphub.features.fitting.tables import LEGEND, with_tables
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import ParseError
 from sessions_app.protocol.json import Json
@@ -32,6 +33,12 @@ class Fitted:
     """Why fields were not applied."""
     without_structured: str = ""
     """Why `structuredContent` was left out."""
+    has_tables: bool = False
+    """Its text has tables as CSV. A whole result may have them, too."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.is_whole and not self.problem and not self.has_tables
 
 
 def value_of(wire: dict[str, Json]) -> Json | Absent:
@@ -57,8 +64,18 @@ def _texts(wire: dict[str, Json]) -> list[str]:
     return [block["text"] for block in wire["content"] if block.get("type") == "text"]
 
 
-def fitted(wire: dict[str, Json], fields: str, most_characters: int | None, is_valid: Callable[[Json], bool]) -> Fitted:
-    """Return a result made to fit. `is_valid`: whether a structured value keeps to the tool's schema."""
+def fitted(
+    wire: dict[str, Json],
+    fields: str,
+    most_characters: int | None,
+    is_valid: Callable[[Json], bool],
+    *,
+    has_tables: bool = False,
+) -> Fitted:
+    """Return a result made to fit. `is_valid`: whether a structured value keeps to the tool's schema.
+
+    `has_tables`: its tables are sent as CSV.
+    """
     value = value_of(wire)
     applied = problem = ""
     if fields and value is NOTHING:
@@ -73,18 +90,25 @@ def fitted(wire: dict[str, Json], fields: str, most_characters: int | None, is_v
     kept, media = _media(others, most_characters)
     shown, left_out, text = _shown(wire, value, applied, most_characters)
     left_out = [*left_out, *media]
-    if not applied and not left_out:
+    tables = with_tables(shown) if has_tables and value is not NOTHING else None
+    is_whole = not applied and not left_out
+    if is_whole and tables is None:
         return Fitted(wire, True, problem=problem)
     made: dict[str, Json] = {name: each for name, each in wire.items() if name != "structuredContent"}
-    made["content"] = [{"type": "text", "text": text}, *kept]
+    made["content"] = [{"type": "text", "text": text if tables is None else tables}, *kept]
     why = ""
+    # Clients that show their model the structured result alone, as Codex does, would show a part as the whole.
     if "structuredContent" in wire:
         structured = shown if isinstance(shown, dict) else {"result": shown}
-        if is_valid(structured):
+        if tables is not None:
+            why = "The structured result is left out, as its tables are in the text."
+        elif left_out:
+            why = "The structured result has no place for this note, so what is left is sent as text only."
+        elif is_valid(structured):
             made["structuredContent"] = structured
         else:
             why = "What is left does not fit the tool's output schema, so it is sent as text only."
-    return Fitted(made, False, left_out, applied, problem, why)
+    return Fitted(made, is_whole, left_out, applied, problem, why, tables is not None)
 
 
 def _shown(
@@ -130,7 +154,9 @@ def _media(blocks: list[dict[str, Json]], most_characters: int | None) -> tuple[
 
 
 def note(made: Fitted, whole: int, shown: int, handle: str, until: str) -> str:
-    """Return the note that accompanies a preview. `whole`, `shown`: characters. `handle`: a URI, or nothing."""
+    """Return the note that accompanies a result. `whole`, `shown`: characters. `handle`: a URI, or nothing."""
+    if made.is_whole:
+        return f"[MCP Hub: {' '.join(filter(None, (made.problem, LEGEND if made.has_tables else '')))}]"
     lines = [f"[MCP Hub: this is not the whole result: {shown} of {whole} characters."]
     if made.fields:
         lines.append(f"Only these fields are here: {made.fields}.")
@@ -140,7 +166,9 @@ def note(made: Fitted, whole: int, shown: int, handle: str, until: str) -> str:
         named = "; ".join(each.words() for each in made.left_out[:MOST_NAMED])
         more = len(made.left_out) - MOST_NAMED
         lines.append(f"Shown are {named}{f'; and {more} more' if more > 0 else ''}.")
-    if made.without_structured:
+    if made.has_tables:
+        lines.append(LEGEND)
+    elif made.without_structured:
         lines.append(made.without_structured)
     if handle:
         lines.append(

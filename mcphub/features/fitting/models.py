@@ -83,6 +83,12 @@ class ResultSize(RecordedModel):
         ),
     )
 
+    tables_as_csv = models.BooleanField(
+        _("tables as CSV"),
+        default=False,
+        help_text=_("Send lists of objects as CSV where that is shorter. Nothing is lost; programs still get JSON."),
+    )
+
     class Meta:
         verbose_name = _("result size")
         verbose_name_plural = _("result sizes")
@@ -111,13 +117,17 @@ class ResultSize(RecordedModel):
             self._check_argument()
         if self.tool_id is None:
             self._check_bound()
-        elif not (self.fields or self.fields_argument or self.most_characters):
-            raise ValidationError(_("Enter fields, an argument or a largest result. Delete the entry to send all."))
+        elif not (self.fields or self.fields_argument or self.most_characters or self.tables_as_csv):
+            raise ValidationError(
+                _("Enter fields, an argument or a largest result, or choose CSV. Delete the entry to send all.")
+            )
 
     def _check_bound(self) -> None:
         """Raise ValidationError where a toolset or key has other settings than a bound."""
         only_of_tools = _("Leave blank: only a tool can have this.")
-        problems = {name: only_of_tools for name in ("fields", "fields_argument") if getattr(self, name)}
+        problems = {
+            name: only_of_tools for name in ("fields", "fields_argument", "tables_as_csv") if getattr(self, name)
+        }
         if not self.most_characters:
             problems["most_characters"] = _("Enter the largest result. Delete the entry to have no bound.")
         if problems:

@@ -29,12 +29,14 @@ class Size(Addition):
     argument: str = ""
     most_characters: int | None = None
     """The smallest bound of the tool and its toolsets."""
+    has_tables: bool = False
+    """Tables are sent as CSV."""
     reads_parts: bool = False
     """The tool reads kept results, in parts that keep to the bound: a part is never cut into a further handle."""
 
     @property
     def key(self) -> str:
-        return f"fitting {json.canonical([self.fields, self.argument, self.most_characters])}"
+        return f"fitting {json.canonical([self.fields, self.argument, self.most_characters, self.has_tables])}"
 
     def within(self, bound: int | None) -> Size:
         return replace(self, most_characters=smallest(self.most_characters, bound))
@@ -98,7 +100,7 @@ def read() -> dict[int, Size]:
 
     rows = list(ResultSize.objects.select_related("toolset"))
     found = {
-        row.tool_id: Size(row.fields, row.fields_argument, row.most_characters)
+        row.tool_id: Size(row.fields, row.fields_argument, row.most_characters, row.tables_as_csv)
         for row in rows
         if row.tool_id is not None
     }

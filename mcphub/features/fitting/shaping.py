@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NOT_RECORDED = "[Not on record: fields were selected from a result in which redaction rules hide values.]"
+_NOT_RECORDED = "[Not on record: it was sent in another form than the one in which redaction rules hide values.]"
 _NO_KEYS: Mapping[int, int] = {}
 _AT_ONCE = 64 * 1024
 """Characters of a result that is made to fit on the event loop."""
@@ -65,17 +65,18 @@ class Shaper:
         if source.called_by is not None:  # a program reads it, and what that returns reaches a model
             bound = None
         fields = "" if chosen is None else chosen.chosen_fields(call.arguments)
-        if not fields and (bound is None or len(text) <= bound):
+        has_tables = chosen is not None and chosen.has_tables and source.called_by is None
+        if not fields and not has_tables and (bound is None or len(text) <= bound):
             return wire, text
         if len(text) <= _AT_ONCE:
-            made = _fitted(call, wire, fields, bound)
+            made = _fitted(call, wire, fields, bound, has_tables)
         else:
-            made = await asyncio.to_thread(_fitted, call, wire, fields, bound)
-        if made.is_whole and not made.problem:
+            made = await asyncio.to_thread(_fitted, call, wire, fields, bound, has_tables)
+        if made.is_unchanged:
             return wire, text
         hidden = _hidden(call, text)
         shown = await self._with_note(call, made, wire, text, is_hidden=bool(hidden))
-        recorded = _without_values(shown) if hidden.places and made.fields else shown
+        recorded = _without_values(shown) if hidden.places and (made.fields or made.has_tables) else shown
         return shown, json.canonical(recorded)
 
     async def _with_note(
@@ -86,8 +87,7 @@ class Shaper:
         uri = "" if handle is None else handle.uri
         until = "" if handle is None else handle.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
         whole, shown = len(text), len(json.canonical(made.wire))
-        words = f"[MCP Hub: {made.problem}]" if made.is_whole else note(made, whole, shown, uri, until)
-        content = [*made.wire["content"], {"type": "text", "text": words}]
+        content = [*made.wire["content"], {"type": "text", "text": note(made, whole, shown, uri, until)}]
         if handle is not None:
             content.append(
                 {
@@ -107,6 +107,7 @@ class Shaper:
             "shown": {"characters": shown},
             **({"fields": made.fields} if made.fields else {}),
             **({"problem": made.problem} if made.problem else {}),
+            **({"tables": "csv"} if made.has_tables else {}),
             **({"withoutStructuredContent": made.without_structured} if made.without_structured else {}),
             "leftOut": [
                 {"path": each.path, "unit": each.unit, "shown": each.shown, "total": each.total}
@@ -169,6 +170,7 @@ def _size_of(tool: Tool) -> Size | None:
     return next((each for each in tool.additions if isinstance(each, Size)), None)
 
 
-def _fitted(call: Call, wire: dict[str, Json], fields: str, bound: int | None) -> Fitted:
+def _fitted(call: Call, wire: dict[str, Json], fields: str, bound: int | None, has_tables: bool) -> Fitted:
     schema = call.tool.result
-    return fitted(wire, fields, bound, (lambda value: True) if schema is None else schema.is_valid)
+    is_valid = (lambda value: True) if schema is None else schema.is_valid
+    return fitted(wire, fields, bound, is_valid, has_tables=has_tables)

@@ -42,7 +42,7 @@ def trial_of(row: ResultSize) -> SizeTrial | None:
     for call in calls.order_by("-id").only("result", "left_out")[:_LOOKED_AT]:
         wire: Json = call.result
         if isinstance(wire, dict) and isinstance(wire.get("content"), list) and not _is_part(call, wire):
-            made = fitted(wire, row.fields, row.most_characters, lambda value: True)
+            made = fitted(wire, row.fields, row.most_characters, lambda value: True, has_tables=row.tables_as_csv)
             return SizeTrial(len(json.canonical(wire)), len(json.canonical(made.wire)), made.problem)
     return None
 

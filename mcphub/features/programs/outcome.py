@@ -22,9 +22,16 @@ _LONGEST_WORDS = 2000
 _MOST_PLACES = 3
 _FRAME = re.compile(r"at (?:(\S{1,100}) \()?<input>:(\d{1,9})(?::(\d{1,9}))?")
 """A line of a stack. A program begins on the second line of its source."""
-_OWN_FUNCTIONS = frozenset({"HubCallError", "ask", "begin", "call", "describe", "print", "search", "settle"})
+_OWN_FUNCTIONS = frozenset(
+    {"HubCallError", "ask", "begin", "begun", "call", "call_tool", "describe", "print", "search", "settle"}
+)
 """Of the prelude, whose lines are nobody's business."""
 Asked = Literal["call", "search", "describe"]
+_ADVICE = {
+    "HubCallError": "Correct the call, or catch the error.",
+    "ReferenceError": "A program has tools, call, search, describe, print, input and the language, nothing else.",
+}
+"""The next step after an exception, by its name."""
 
 
 class ProgramFailed(StrEnum):
@@ -148,7 +155,8 @@ def _threw(message: dict[str, Json]) -> ProgramThrew:
         return ProgramThrew(ProgramFailed.MEMORY, "It ran out of memory. Handle fewer data at once.", "")
     if kind == "SyntaxError":
         return ProgramThrew(ProgramFailed.SYNTAX, f"It was not run. {sentence} Send it again, corrected.", "")
-    return ProgramThrew(ProgramFailed.EXCEPTION, sentence, code[:100] if isinstance(code, str) else "")
+    advice = _ADVICE.get(kind if isinstance(kind, str) else "", "Correct the program, and send it again.")
+    return ProgramThrew(ProgramFailed.EXCEPTION, f"{sentence} {advice}", code[:100] if isinstance(code, str) else "")
 
 
 def _places(stack: str) -> str:

@@ -6,7 +6,7 @@
   const waiting = new Map();
   const kept = { get: Map.prototype.get.bind(waiting), set: Map.prototype.set.bind(waiting),
                  remove: Map.prototype.delete.bind(waiting) };
-  const PromiseHere = Promise;
+  const PromiseHere = Promise, ErrorHere = Error;
   let asked = 0;
 
   class HubCallError extends Error {
@@ -18,12 +18,13 @@
     }
   }
 
-  const ask = (what, name, given) => new PromiseHere((resolve, reject) => {
+  const ask = (what, name, given) => begun(what, name, given, new ErrorHere().stack);
+  const begun = (what, name, given, asker) => new PromiseHere((resolve, reject) => {
     const text = stringify(given === undefined ? {} : given);
     if (typeof name !== "string") throw new TypeError("The name must be a text.");
     if (text === undefined) throw new TypeError("The arguments must be an object that JSON can hold.");
     const id = ++asked;
-    kept.set(id, [resolve, reject]);
+    kept.set(id, [resolve, reject, asker]);
     send(stringify({ ask: what, id, name, text }));
   });
 
@@ -39,7 +40,7 @@
 
   const tools = new Proxy(Object.create(null), {
     get: (target, name) =>
-      typeof name === "symbol" || name === "then" ? undefined : (given) => call(name, given),
+      typeof name === "symbol" || name === "then" ? undefined : function call_tool(given) { return call(name, given); },
     set: () => false, defineProperty: () => false, deleteProperty: () => false, setPrototypeOf: () => false,
     ownKeys: (target) => ownKeys(target),
   });
@@ -76,7 +77,10 @@
       if (found === undefined) return;
       kept.remove(id);
       const value = parse(text);
-      if (isFailure) found[1](new HubCallError(value.code, value.message, value.details)); else found[0](value);
+      if (!isFailure) return found[0](value);
+      const error = new HubCallError(value.code, value.message, value.details);
+      error.stack = found[2];  // the line of the program that made the call
+      found[1](error);
     },
   };
 })

@@ -36,6 +36,7 @@ ENGINE = "_quickjs"
 _BASE_BYTES = 256 * 2**20
 """Address space of the interpreter and the engine themselves, beside the program's memory."""
 _LONGEST_COMPLAINT = 2000
+_LOST = "Run it again; the hub's log has the reason."
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ class _Conversation:
         try:
             message = said(line)
         except LineRejected as error:
-            raise self._failure(ProgramFailed.BROKEN, f"Its process sent what it must not: {error}") from None
+            raise self._failure(ProgramFailed.BROKEN, f"Its process sent what it must not: {error} {_LOST}") from None
         return self._taken(message)
 
     def _taken(self, message: ProgramMessage) -> bool:
@@ -223,17 +224,15 @@ class _Conversation:
 
     def _ask(self, question: ProgramQuestion) -> None:
         self._seen += 1
-        if question.is_call:
-            self._output.calls += 1
-        if self._output.calls > self._limits.calls:
+        if question.is_call and self._output.calls == self._limits.calls:
             raise self._failure(
-                ProgramFailed.CALLS,
-                f"It made more than {self._limits.calls} calls. Divide the work among several programs.",
+                ProgramFailed.CALLS, f"It may make {self._limits.calls} calls. Divide the work among several programs."
             )
         if self._seen > self._limits.questions:
             raise self._failure(
                 ProgramFailed.CALLS, f"It asked the hub more than {self._limits.questions} times. Ask less often."
             )
+        self._output.calls += question.is_call
         task = asyncio.create_task(self._answered(question), name="mcphub-program-call")
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
@@ -278,7 +277,7 @@ class _Conversation:
         if "MemoryError" in complaint:
             return self._failure(ProgramFailed.MEMORY, "It ran out of memory. Handle fewer data at once.")
         logger.warning("The process of a program ended with status %s: %s", status, complaint)
-        return self._failure(ProgramFailed.BROKEN, f"Its process ended unexpectedly (status {status}).")
+        return self._failure(ProgramFailed.BROKEN, f"Its process ended unexpectedly (status {status}). {_LOST}")
 
     def _failure(self, kind: ProgramFailed, sentence: str, *, code: str = "") -> ProgramFailure:
         return ProgramFailure(kind, sentence, self._output, code)

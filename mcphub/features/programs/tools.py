@@ -125,7 +125,8 @@ def _failure(failure: ProgramFailure) -> ExecutionError:
     details = {"calls": made.calls, "failedCalls": made.failed_calls}
     if failure.call_code:
         details["callCode"] = failure.call_code  # type: ignore[assignment]  # JSON of two kinds
-    done = f" {made.calls} calls were made; what they changed stays." if made.calls else ""
+    count = f"{made.calls} call was" if made.calls == 1 else f"{made.calls} calls were"
+    done = f" {count} made, and their changes stay." if made.calls else ""
     return _failed(failure.kind, f"{failure.sentence}{done}{more}", **details)
 
 

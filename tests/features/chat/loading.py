@@ -55,6 +55,17 @@ class LoadingPeer:
         return [body for each, body in self.requests if each.endswith(path)]
 
 
+class _EverythingShown:
+    """Permissions of a caller that is shown each definition as it is."""
+
+    def shown(self, tool: Any) -> dict[str, Any]:
+        definition: dict[str, Any] = tool.definition
+        return definition
+
+
+_CONTEXT = cast(Any, SimpleNamespace(permissions=_EverythingShown()))
+
+
 class SearchedTools:
     """The call path's side: searches for real, and sums, or has one result."""
 
@@ -70,7 +81,7 @@ class SearchedTools:
         if request.check is not None:
             request.check(None)
         if request.selection is not None:
-            found = await request.selection.find(request.name, CALLER).backend.call(request.arguments, None)
+            found = await request.selection.find(request.name, CALLER).backend.call(request.arguments, _CONTEXT)
             wire = {"content": found.content, "structuredContent": found.structured}
         else:
             text = str(sum(request.arguments.values())) if self._result is None else json.dumps(self._result)

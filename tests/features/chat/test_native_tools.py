@@ -11,12 +11,14 @@ from openai.types.responses import Response
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import TypeAdapter
 
+from benchmarks import offers
 from mcphub.features.chat.dialects import native_wire
 from mcphub.features.chat.engine.events import ToolFinished
 from tests.features.chat.loading import LoadingPeer, turn
 from tests.features.chat.native import STUBBORN, NativeRequest
 from tests.features.chat.script import calls, say, script
 from tests.features.chat.tools import tool
+from tests.search import quality
 from tools_catalog.catalog.toolsets import Toolset
 
 NUMBERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
@@ -57,6 +59,19 @@ def test_a_found_tool_is_loaded_and_called_by_its_own_name(offered: str, stream:
         assert len(peer.requests) == len(peer.bodies(offered)) == 5
 
     asyncio.run(scenario())
+
+
+def test_tasks_take_fewer_tokens_by_three_tools_and_fewest_where_the_provider_loads() -> None:
+    tools = offers.definitions(500)
+    toolset = Toolset("all", tools.values(), groups=frozenset(), searches=True, words="")
+    asked = [each for each in quality.questions() if offers.wanted_of(list(tools), each.wanted)][::25]
+    eager = offers.eager(tools, asked)
+    three, *native = (asyncio.run(offers.offered(how, toolset, asked)) for how in ("search", *NATIVE))
+    assert eager.completed == len(asked)
+    assert min(each.completed for each in (three, *native)) >= 0.8 * len(asked)
+    assert three.tokens_a_task <= 0.3 * eager.tokens_a_task
+    for each in native:
+        assert each.tokens_a_task <= 0.6 * three.tokens_a_task
 
 
 @pytest.mark.parametrize("offered", NATIVE)

@@ -143,7 +143,8 @@ def test_functions_of_a_namespace_go_out_and_come_back_under_their_own_names(
 ) -> None:
     own: Any = {"type": "function", "name": "find", "parameters": {"type": "object"}, "defer_loading": True}
     namespace = {"type": "namespace", "name": "crm", "description": "Customers", "tools": [own]}
-    tools = [namespace, {"type": "tool_search"}]
+    searches = [{"type": "tool_search"}, {"type": "web_search", "external_web_access": False}]
+    tools = [namespace, *searches]
     item = {"type": "additional_tools", "role": "developer", "tools": [namespace]}
     brought: Any = {"tools": [own]} if is_additional else {"tools": [own, *tools]}
     begin = [item] if is_additional else []
@@ -151,6 +152,8 @@ def test_functions_of_a_namespace_go_out_and_come_back_under_their_own_names(
     text = script(calls(("crm__find", {"name": name}, "call_in"), ("find", {}, "call_out")), say("Found."))
     question = {"role": "user", "content": text}
     first: Any = client.responses.create(model=MODEL, input=[*begin, question], store=False, **brought)
+    places = [] if is_additional else ["tools[1].description", "tools[2]", "tools[3]"]
+    assert [each for each in first.x_mcp["ignored"] if each.startswith("tools")] == places
     inside, outside = first.output
     assert (inside.type, inside.namespace, inside.name) == ("function_call", "crm", "find")
     assert (outside.type, outside.namespace, outside.name) == ("function_call", None, "find")
@@ -305,7 +308,8 @@ def test_a_server_is_looked_up_and_never_dialled(client: openai.OpenAI, tool: di
         ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "input[0].content[0]"),
         ({"background": True}, "background"),
         ({"conversation": "c"}, "conversation"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}, "tools[0].type"),
+        ({"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"}}, "tool_choice"),
         ({"tools": [{"type": "tool_search", "execution": "client"}]}, "tools[0].type"),
         ({"tools": [{"type": "namespace", "tools": []}]}, "tools[0].name"),
         ({"tools": [{"type": "namespace", "name": "crm"}]}, "tools[0].tools"),

@@ -88,7 +88,7 @@ def test_each_call_of_a_program_is_on_record_under_its_row(hub: Hub, speaker: Sp
 
 
 def test_a_program_gets_results_whole_that_are_cut_for_models(hub: Hub, speaker: Speaker) -> None:
-    hub.operate(sizes.fit, "list_orders", most_characters=1000)
+    hub.operate(sizes.fit, "list_orders", most_characters=1000, tables_as_csv=True)
     plain = speaker.modern_call("list_orders", {"page": 1}).json()["result"]
     assert "mcphub/fitted" in plain["_meta"]
     assert texts(run(speaker, "return (await tools.list_orders({page: 1})).orders.length")) == ["10"]
@@ -179,7 +179,7 @@ def _answer(speaker: Speaker, path: str, code: str) -> dict[str, Any] | None:
 def test_a_program_that_fails_says_how_and_what_was_done(hub: Hub, speaker: Speaker) -> None:
     result = run(speaker, "print('begun'); await tools.cancel_order({number: 2}); null.x")
     assert failed(result) == "program_exception"
-    assert "1 calls were made; what they changed stays" in texts(result)[0]
+    assert "1 call was made, and their changes stay" in texts(result)[0]
     assert texts(result)[0].endswith("It had printed:\nbegun\n")
     assert failed(run(speaker, "let x = ;")) == "program_syntax_error"
     assert hub.rows(tool="run_code", limit=1)[0]["error_code"] == "execution_error"

@@ -64,40 +64,54 @@ def test_a_failed_call_is_an_exception_with_its_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "code"),
+    ("program", "code", "advice"),
     [
-        ("let x = ;", "program_syntax_error"),
-        ("null.x", "program_exception"),
-        ("throw 'a text'", "program_exception"),
-        ("return 1n", "program_exception"),
-        ("const a = {}; a.a = a; return a", "program_exception"),
-        ("while (true);", "program_processor_time"),
-        ("/^(a+)+$/.test('a'.repeat(64) + 'b')", "program_processor_time"),
-        ("await new Promise(() => {})", "program_stuck"),
-        ("const all = []; while (true) all.push('x'.repeat(1000) + all.length)", "program_out_of_memory"),
-        ("'x'.repeat(1 << 29).repeat(4)", "program_out_of_memory"),
-        ("(function f() { f() })()", "program_exception"),
-        ("while (true) print('x'.repeat(100))", "program_output_too_large"),
-        ("return 'x'.repeat(6000)", "program_output_too_large"),
-        ("print('x'.repeat(2 << 20))", "program_output_too_large"),
-        ("while (true) await tools.echo()", "program_too_many_calls"),
-        ("while (true) await search('words')", "program_too_many_calls"),
+        ("let x = ;", "program_syntax_error", "Send it again, corrected."),
+        ("null.x", "program_exception", "Correct the program, and send it again."),
+        ("throw 'a text'", "program_exception", "Correct the program, and send it again."),
+        ("return 1n", "program_exception", "Correct the program, and send it again."),
+        ("const a = {}; a.a = a; return a", "program_exception", "Correct the program, and send it again."),
+        ("(function f() { f() })()", "program_exception", "Correct the program, and send it again."),
+        (
+            "await fetch('https://example.org')",
+            "program_exception",
+            "A program has tools, call, search, describe, print",
+        ),
+        ("await tools.fail({code: 'policy_denied'})", "program_exception", "Correct the call, or catch the error."),
+        ("while (true);", "program_processor_time", "Look for a loop without an end."),
+        ("/^(a+)+$/.test('a'.repeat(64) + 'b')", "program_processor_time", "Look for a loop without an end."),
+        ("await new Promise(() => {})", "program_stuck", "Await only calls of tools, search and describe."),
+        (
+            "const all = []; while (true) all.push('x'.repeat(1000) + all.length)",
+            "program_out_of_memory",
+            "Handle fewer data at once.",
+        ),
+        ("'x'.repeat(1 << 29).repeat(4)", "program_out_of_memory", "Handle fewer data at once."),
+        ("while (true) print('x'.repeat(100))", "program_output_too_large", "Select and count in the program"),
+        ("return 'x'.repeat(6000)", "program_output_too_large", "Select and count in the program"),
+        ("print('x'.repeat(2 << 20))", "program_output_too_large", "Print, return and send less."),
+        ("while (true) await tools.echo()", "program_too_many_calls", "Divide the work among several programs."),
+        ("while (true) await search('words')", "program_too_many_calls", "Ask less often."),
         (
             "await tools.echo(); await Promise.all(Array.from({length: 50}, () => tools.wait()))",
             "program_too_many_calls",
+            "Divide the work among several programs.",
         ),
     ],
 )
-def test_each_way_to_end_has_its_code_and_says_what_to_do(program: str, code: str) -> None:
+def test_each_way_to_end_has_its_code_and_says_what_to_do(program: str, code: str, advice: str) -> None:
     found = ran(program)
     assert found.code == code
     assert found.failure is not None
-    assert len(found.failure.sentence) > 5
+    assert advice in found.failure.sentence
+    assert found.output.calls <= LIMITS.calls
 
 
 def test_errors_name_the_programs_own_lines() -> None:
     assert "(line 1, column 9)" in ran("let x = ;").failure.sentence  # type: ignore[union-attr]
     assert "(line 3, column" in ran("\n\nnull.x").failure.sentence  # type: ignore[union-attr]
+    failed = "await tools.echo();\nasync function one() {\n  await tools.fail({code: 'denied'});\n}\nawait one();"
+    assert "(line 3, column 15; line 5, column 7)" in ran(failed).failure.sentence  # type: ignore[union-attr]
 
 
 def test_a_program_that_waits_longer_than_its_time_ends() -> None:

@@ -88,12 +88,17 @@ def test_a_list_is_sent_by_the_operators_fields_with_whole_items_and_a_link_to_t
 
 def test_what_is_structured_keeps_to_the_schema_or_is_left_out_with_the_reason(speaker: Speaker) -> None:
     assert "outputSchema" not in _listed(speaker)["list_pulls"]
-    result = call(speaker, "list_pulls", count=500)
+    result = call(speaker, "list_pulls", count=2)
     assert "structuredContent" not in result
     assert "output schema" in result["_meta"]["mcphub/fitted"]["withoutStructuredContent"]
-    result = call(speaker, "list_pulls", count=500, result_fields="{values: values, total: total}")
-    assert result["structuredContent"]["total"] == 500
-    assert 0 < len(result["structuredContent"]["values"]) < 500
+    chosen = "{values: values, total: total}"
+    result = call(speaker, "list_pulls", count=2, result_fields=chosen)
+    assert (result["structuredContent"]["total"], len(result["structuredContent"]["values"])) == (2, 2)
+    # A client that shows its model the structured result alone shows the note, too.
+    result = call(speaker, "list_pulls", count=500, result_fields=chosen)
+    assert "structuredContent" not in result
+    assert "no place for this note" in result["_meta"]["mcphub/fitted"]["withoutStructuredContent"]
+    assert json.loads(result["content"][0]["text"])["total"] == 500
 
 
 def test_a_caller_may_ask_for_fields_of_its_own(speaker: Speaker) -> None:
@@ -221,6 +226,35 @@ def test_the_record_hides_what_its_rules_name_under_whichever_name_a_caller_asks
         assert "@example.org" not in json.dumps(hub.rows(client=speaker.name)[0])
     finally:
         hub.operate(operations.delete, "invocations.McpRedactionRule", pk=rule)
+        hub.settle()
+
+
+def test_tables_are_sent_as_csv_and_recorded_as_sent_unless_a_rule_hides_parts_of_them(
+    hub: Hub, speaker: Speaker
+) -> None:
+    row = hub.operate(sizes.fit, "current_pulls", tables_as_csv=True)
+    rule = {"tool_name": "current_pulls", "part": "result", "kind": "path"}
+    made = None
+    try:
+        result = until(lambda: _cut(call(speaker, "current_pulls")))[0]
+        table, legend = (block["text"] for block in result["content"])
+        assert table.startswith('{"total":100}\n"values", 100 rows:\nid,title,body,author\n0,Change number 0,')
+        assert "Tables are CSV." in legend
+        assert "structuredContent" not in result
+        assert result["_meta"]["mcphub/fitted"]["tables"] == "csv"
+        assert table == hub.rows(client=speaker.name)[0]["result"]["content"][0]["text"]
+        place = "$.structuredContent.values[*].author.mail"
+        made = hub.operate(operations.create, "invocations.McpRedactionRule", place=place, **rule)
+
+        def kept() -> str:
+            assert "person7@example.org" in call(speaker, "current_pulls")["content"][0]["text"]
+            return json.dumps(hub.rows(client=speaker.name)[0]["result"])
+
+        until(lambda: [text for text in [kept()] if "@example.org" not in text and "Not on record" in text])
+    finally:
+        hub.operate(operations.delete, "fitting.ResultSize", pk=row)
+        if made is not None:
+            hub.operate(operations.delete, "invocations.McpRedactionRule", pk=made)
         hub.settle()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from django.urls import reverse
 
 from mcphub.features.fitting import handles, settings
 from mcphub.features.fitting.models import KeptResult, ResultSize
+from mcphub.features.fitting.trial import trial_of
 from tests import factories as make
 from tools_catalog.catalog.snapshot import Catalog
 
@@ -90,6 +92,7 @@ def test_settings_that_cannot_work_are_refused(values: dict[str, Any], field: st
     [
         ({}, "most_characters"),
         ({"most_characters": 1000, "fields": "[].id"}, "fields"),
+        ({"most_characters": 1000, "tables_as_csv": True}, "tables_as_csv"),
         ({"most_characters": 1000, "fields_argument": "result_fields"}, "fields_argument"),
     ],
 )
@@ -134,6 +137,17 @@ def test_the_page_compares_the_newest_recorded_result_before_and_after(admin_cli
     page = admin_client.get(address).content.decode()
     assert "characters (about" in page
     assert "xxxx" not in page
+
+
+def test_the_page_has_the_effect_of_tables(admin_client: Client) -> None:
+    row = ResultSize.objects.create(tool=make.McpToolDefinitionFactory(name="echo"), tables_as_csv=True)
+    text = json.dumps([{"identifier": at, "description": "x"} for at in range(50)])
+    make.McpToolInvocationFactory(tool_name="echo", result={"content": [{"type": "text", "text": text}]})
+    trial = trial_of(row)
+    assert trial is not None
+    assert trial.percent < 30
+    page = admin_client.get(reverse("admin:fitting_resultsize_change", args=[row.pk])).content.decode()
+    assert f"{trial.after} characters" in page
 
 
 def test_the_catalogue_reads_the_smallest_bound_of_a_tool_and_its_enabled_toolsets() -> None:

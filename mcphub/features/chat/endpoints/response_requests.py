@@ -42,6 +42,8 @@ _KNOWN = {
     "max_tool_calls",
 }
 _ROLES = ("user", "assistant", "system", "developer")
+_SEARCHES_OF_THE_WEB = ("web_search", "web_search_preview")
+"""Which clients offer without being asked to, as Codex does: a model without them answers from what it knows."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -296,6 +298,8 @@ def _tool(request: ResponseRequest, tool: Json, where: str) -> None:
         _namespace(request, tool, where)
     elif kind == "tool_search" and tool.get("execution") in (None, "server"):
         request.ignored.append(where)  # functions that it would find are listed
+    elif isinstance(kind, str) and kind.startswith(_SEARCHES_OF_THE_WEB):
+        request.ignored.append(where)
     else:
         raise invalid(
             f"{where}.type",
