@@ -209,13 +209,12 @@ class UpstreamClient:
         )
         self.calls.requests[id_] = request
         try:
-            message = await transport.exchange(request)
+            return result_of(await transport.exchange(request), self._error)
         except SessionLost as error:
             self.lose(str(error))
             raise
         finally:
             del self.calls.requests[id_]
-        return result_of(message, self._error)
 
     def _span(self, method: str, params: Mapping[str, Json]) -> tracing.Operation | tracing.NoSpan:
         """Return the span of a request to the upstream. Its subject is named as the catalogue approved it."""
@@ -286,7 +285,7 @@ class UpstreamClient:
         before, self.subscribed = self.subscribed, uris
         await self.era.subscribe(self, before, uris)
 
-    def _error(self, code: int, words: str, data: Json) -> errors.ToolFailure:
+    def _error(self, code: int, words: str, data: Json) -> errors.ToolFailure | SessionLost:
         return self.era.error(code, words, data, self._incoming.addresses.remember)
 
     # Beginning and end -------------------------------------------------------------------------------------
