@@ -23,6 +23,7 @@ from tools_catalog.upstream.transports.base import SessionLost
 
 GOOD = {"content": [{"type": "text", "text": "good"}]}
 TIMES = 3
+BURST = 8
 MOST_BYTES = 20_000
 HEAD = b"HTTP/1.1 200 OK\r\n"
 EVENTS = HEAD + b"Content-Type: text/event-stream\r\n\r\n"
@@ -95,6 +96,7 @@ class Server:
 
     def __init__(self) -> None:
         self.misbehaved = asyncio.Event()
+        self.burst: list[tuple[asyncio.StreamWriter, bytes]] = []
 
     def __call__(self, request: Received, writer: asyncio.StreamWriter) -> None:
         if request.method == "GET":
@@ -102,6 +104,12 @@ class Server:
             return
         asked = json.loads(request.body or b"{}")
         way = asked.get("params", {}).get("arguments", {}).get("way")
+        if way == "with others":
+            self.burst.append((writer, reply(200, answer_to(asked), "application/json", Keep_Alive="timeout=1")))
+            if len(self.burst) == BURST:
+                for each, answer in self.burst:
+                    each.write(answer)
+            return
         if way is not None:
             raw, is_end = OVER_HTTP[way](asked)
             writer.write(raw)
@@ -266,6 +274,26 @@ def left_open(transport: str, way: str) -> int:
 @pytest.mark.parametrize("way", OVER_HTTP)
 def test_a_misbehaving_server_leaves_nothing_open_over_http(way: str) -> None:
     assert left_open("streamable-http", way) == 0
+
+
+def test_connections_of_a_burst_close_though_calls_go_on() -> None:
+    """Each call takes the connection that was given back last, so what a burst opened is not looked at again."""
+
+    async def run() -> int:
+        async with AsyncExitStack() as stack:
+            peer = await stack.enter_async_context(serving(Server()))
+            up = Connected(transport="streamable-http", url=f"{peer.url}/mcp")
+            stack.push_async_callback(up.close)
+            assert await up.call() == GOOD
+            before = opened()
+            assert await asyncio.gather(*(up.call(way="with others") for _ in range(BURST))) == [GOOD] * BURST
+            assert opened() > before + BURST
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while opened() > before:
+                    assert await up.call() == GOOD
+            return peer.connections
+
+    assert asyncio.run(run()) > BURST
 
 
 @pytest.mark.parametrize("way", MESSAGES)
