@@ -34,6 +34,7 @@ from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import HANDSHAKE, SSE, STATELESS, STDIO, ConnectionSpec
 from tools_catalog.upstream.transports.base import Follow, OutgoingRequest, SessionLost, Transport
 from tools_catalog.upstream.transports.event_stream import EventStream
+from tools_catalog.upstream.transports.shared import StreamBroken
 from tools_catalog.upstream.transports.stdio import LastWords, Stdio
 from tools_catalog.upstream.transports.streamable_http import StatelessHttp
 
@@ -342,6 +343,8 @@ class UpstreamClient:
             return errors.ConnectionFailed(self._too_late())
         if isinstance(error, errors.ResultInvalid):
             return errors.ConnectionFailed(str(error))
+        if isinstance(error, StreamBroken) and error.why:  # there is no call yet
+            return errors.ConnectionFailed(error.why)
         if isinstance(error, errors.HubError | SessionLost):
             failure = errors.ConnectionFailed(str(error))
             if isinstance(error, errors.HubError):

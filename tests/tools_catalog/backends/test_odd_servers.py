@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -530,3 +531,29 @@ def test_a_program_that_is_slow_to_start_is_reported_with_its_last_line() -> Non
     assert "within 30 s" in words
     assert "fetching packages" in words
     assert "connect_seconds" in words
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("raise SystemExit(0)", "The upstream's program ended with status 0."),
+        ("raise SystemExit(7)", "The upstream's program ended with status 7."),
+        ("import os; os.kill(os.getpid(), 9)", "The upstream's program was ended by SIGKILL."),
+        ("import os, sys; os.close(1); sys.stdin.read()", "The upstream's program closed its standard output."),
+    ],
+)
+def test_a_program_that_ends_as_it_begins_is_reported_with_its_end(script: str, words: str) -> None:
+    async def run() -> str:
+        launch = LaunchSpec(name="odd", command=sys.executable, arguments=("-c", script), is_unconfined=True)
+        members = {"era": "handshake", "connect_seconds": PATIENCE_SECONDS}
+        spec = ConnectionSpec(id=1, slug="up", transport="stdio", launch=launch, **members)
+        client = UpstreamClient(spec, Scrubber(lambda name, host: ""), "1")
+        try:
+            with pytest.raises(errors.ConnectionFailed) as failed:
+                await client.open()
+            return str(failed.value)
+        finally:
+            await client.close()
+
+    assert asyncio.run(run()) == words
