@@ -55,7 +55,7 @@ _AT_ONCE = 6
 _MOST_GROWTH_MIB = 50
 _SETTLES_SECONDS = 60
 _MORE = {"descriptors": 10, "tasks": 10, "threads": 4, "children": 0}
-"""How many more there may be than after the first round, at the quietest of several moments."""
+"""How many more there may be than after the first round, at a moment when calls are under way."""
 _PACK = Path(__file__).parent / "weighing" / "bundle.json"
 _SIDES = re.compile(r"upstream|server|connection|The tool did not finish", re.IGNORECASE)
 _TRANSPORTS = {"http": "streamable-http", "modern": "streamable-http", "sse": "sse", "stdio": "stdio"}
@@ -218,7 +218,10 @@ class Rig:
         }
 
     async def settled(self, first: dict[str, int] | None) -> dict[str, int]:
-        """Return the least of what is held for some seconds, and until it is no more than after the first round."""
+        """Return the least of what is held for some seconds, and until it is no more than after the first round.
+
+        After that one itself, the most but for descriptors.
+        """
         least = await self.held()
         ends = time.monotonic() + (5 if first is None else _SETTLES_SECONDS)
         while time.monotonic() < ends:
@@ -226,7 +229,10 @@ class Rig:
                 break
             await asyncio.sleep(0.25)
             now = await self.held()
-            least = {name: min(count, now[name]) for name, count in least.items()}
+            most = (
+                () if first is not None else ("MiB", "children", "tasks", "threads")
+            )  # they vary with calls under way
+            least = {name: (max if name in most else min)(count, now[name]) for name, count in least.items()}
         return least
 
     def rows(self) -> None:
