@@ -236,12 +236,10 @@ class IssuerMetadata:
 
 
 def is_same_issuer(one: str, other: str) -> bool:
-    """Return whether two names are of one issuer: the same text, but for a lone slash after an origin (RFC 3986,
-    6.2.3).
+    """Return whether two names are of one issuer: the same text, but for what is no other address by RFC 3986 (6.2.2.1,
+    6.2.3): the case of scheme and host, the scheme's own port, a lone slash after the origin.
     """
-    return one == other or (
-        one.rstrip("/") == other.rstrip("/") and abs(len(one) - len(other)) == 1 and _is_origin(one)
-    )
+    return one == other or _normalised(one) == _normalised(other)
 
 
 def issuer_documents(issuer: str) -> tuple[str, ...]:
@@ -259,12 +257,13 @@ def issuer_documents(issuer: str) -> tuple[str, ...]:
     return (origin + AUTHORIZATION_SERVER + path, origin + OPENID + path, origin + path + OPENID)
 
 
-def _is_origin(name: str) -> bool:
+def _normalised(name: str) -> tuple[object, ...]:
     try:
         parts = urlsplit(name)
+        is_plain = parts.scheme in _PORTS and parts.hostname and parts.username is None and not {"?", "#"} & set(name)
+        return (*_place(parts), "" if parts.path == "/" else parts.path) if is_plain else (name,)
     except ValueError:
-        return False
-    return parts.path in ("", "/") and not parts.query and not parts.fragment
+        return (name,)
 
 
 def server_issuer(url: str) -> str:

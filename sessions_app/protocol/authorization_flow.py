@@ -151,7 +151,7 @@ class TokenAnswer:
             code = error[:100] if isinstance(error, str) else ""
             told = _refusal(status, code, document.get("error_description"))
             raise AnswerRefused(f"The authorization server gave no token: {told}", code)
-        token, kind = document.get("access_token"), document.get("token_type")
+        token, kind = document.get("access_token"), document.get("token_type") or "Bearer"  # some issuers leave it out
         if not isinstance(token, str) or not _TOKEN.fullmatch(token) or len(token) > _MOST_TOKEN:
             raise AuthorizationInvalid("The token endpoint gave no access token that can be sent.")
         if not isinstance(kind, str) or kind.lower() not in ("bearer", "dpop" if has_key else "bearer"):

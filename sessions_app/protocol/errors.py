@@ -125,6 +125,11 @@ class ParseError(ProtocolError):
     jsonrpc_code = PARSE_ERROR
     sentence = "The body is not valid JSON. Send one UTF-8 JSON-RPC 2.0 object."
 
+    def __init__(self, reason: str | None = None, advice: str = "") -> None:
+        super().__init__(f"{reason} {advice}" if reason and advice else reason)
+        self.reason = reason or self.sentence
+        """Without the advice, which only the sender of the body can follow."""
+
 
 class InvalidRequest(ProtocolError):
     code = "invalid_request"

@@ -55,7 +55,7 @@ def loads(raw: bytes, *, max_depth: int = 64, are_long_integers_floats: bool = F
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise ParseError(_what_is_wrong(raw, error)) from error
+        raise ParseError(*_what_is_wrong(raw, error)) from error
     if raw.count(b"{") + raw.count(b"[") > max_depth:
         _refuse_depth(value, max_depth)
     if (
@@ -78,7 +78,7 @@ def refuse_many(raw: bytes) -> None:
     outside = b"".join(raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER).split(b'"')[::2])
     if _count(outside) > MOST_MEMBERS:
         raise ParseError(
-            f"The body has more than {MOST_MEMBERS} members, objects and arrays. Send it in parts, or as a text."
+            f"The body has more than {MOST_MEMBERS} members, objects and arrays.", "Send it in parts, or as a text."
         )
 
 
@@ -152,14 +152,15 @@ def size(text: str) -> int:
     return len(text) if text.isascii() else sum(map(len, pieces(text)))
 
 
-def _what_is_wrong(raw: bytes, error: orjson.JSONDecodeError) -> str:
+def _what_is_wrong(raw: bytes, error: orjson.JSONDecodeError) -> tuple[str, str]:
     if raw.startswith(b"\xef\xbb\xbf"):
-        return "The body starts with a byte order mark. Send UTF-8 without one."
+        return "The body starts with a byte order mark.", "Send UTF-8 without one."
     try:
         raw.decode()
     except UnicodeDecodeError as broken:
-        return f"The body is not UTF-8: bad byte at offset {broken.start}. Send UTF-8."
-    return f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno}). Send one JSON text."
+        return f"The body is not UTF-8: bad byte at offset {broken.start}.", "Send UTF-8."
+    where = f"line {error.lineno}, column {error.colno}"
+    return f"The body is not valid JSON: {error.msg} ({where}).", "Send one JSON text."
 
 
 def _may_hold_long_number(raw: bytes) -> bool:
@@ -173,7 +174,7 @@ def _refuse_depth(value: Json, max_depth: int) -> None:
     while level:
         depth += 1
         if depth > max_depth:
-            raise ParseError(f"The body is nested deeper than {max_depth} levels. Send it flatter.")
+            raise ParseError(f"The body is nested deeper than {max_depth} levels.", "Send it flatter.")
         level = [
             child
             for container in level
@@ -187,25 +188,25 @@ def _examine(raw: bytes, parse_integer: Callable[[str], object]) -> None:
     try:
         stdlib.loads(raw.decode(), object_pairs_hook=_unique, parse_int=parse_integer, parse_constant=_no_constant)
     except RecursionError as error:
-        raise ParseError("The body is nested too deeply. Send it flatter.") from error
+        raise ParseError("The body is nested too deeply.", "Send it flatter.") from error
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise ParseError(f"The name {_shown(name)} occurs twice in one object. Send each name once.")
+            raise ParseError(f"The name {_shown(name)} occurs twice in one object.", "Send each name once.")
         names.add(name)
 
 
 def _bounded(digits: str) -> None:
     # The length goes first: int() of very long texts raises or takes quadratic time.
     if len(digits) > 20 or not SMALLEST_INTEGER <= int(digits) <= LARGEST_INTEGER:
-        raise ParseError(f"The integer {digits[:24]} is outside -2^63..2^64-1. Send it as a string.")
+        raise ParseError(f"The integer {digits[:24]} is outside -2^63..2^64-1.", "Send it as a string.")
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ParseError(f"{word} is not JSON. Send a finite number or a string.")
+    raise ParseError(f"{word} is not JSON.", "Send a finite number or a string.")
 
 
 def _encode_slowly(value: Json, *, ensure_ascii: bool, sort_keys: bool) -> str:

@@ -202,7 +202,8 @@ def test_a_parameter_that_stands_there_twice_is_refused(query: str) -> None:
         (200, {"access_token": "a\r\nX: y", "token_type": "bearer"}),
         (200, {"access_token": "é", "token_type": "bearer"}),
         (200, {"access_token": "a", "token_type": "DPoP"}),
-        (200, {"access_token": "a"}),
+        (200, {"access_token": "a", "token_type": "mac"}),
+        (200, {"access_token": "a", "token_type": ["Bearer"]}),
         (200, {"error": "invalid_grant"}),
         (400, {"access_token": "a", "token_type": "bearer"}),
     ],
@@ -287,15 +288,29 @@ def test_an_id_token_that_cannot_be_read_gives_no_name(token: object) -> None:
         ("https://a.example", "https://a.example/", True),
         ("https://a.example//", "https://a.example", False),
         ("https://a.example/tenant/", "https://a.example/tenant", False),
+        ("https://a.example/Tenant", "https://a.example/tenant", False),
+        ("HTTPS://A.example:443/tenant", "https://a.example/tenant", True),
+        ("https://a.example:8443", "https://a.example", False),
+        ("http://a.example", "https://a.example", False),
+        ("https://u@a.example", "https://a.example", False),
+        ("https://a.example/#", "https://a.example", False),
+        ("https://[a.example", "https://a.example", False),
         ("https://a.example/?", "https://a.example/", False),
         ("https://b.example", "https://a.example/", False),
-        ("https://A.example", "https://a.example/", False),
+        ("https://A.example", "https://a.example/", True),
     ],
 )
-def test_a_lone_slash_after_an_origin_is_no_other_issuer(one: str, other: str, is_same: bool) -> None:
+def test_spellings_of_one_address_are_one_issuer(one: str, other: str, is_same: bool) -> None:
     assert authorization.is_same_issuer(one, other) is is_same
     if is_same:
         assert IssuerMetadata.read({**KNOWN, "issuer": one}, other).issuer == one
+
+
+@pytest.mark.parametrize("kind", [{}, {"token_type": None}, {"token_type": ""}, {"token_type": "BEARER"}])
+def test_a_token_without_a_type_is_a_bearer_token(kind: dict[str, Any]) -> None:
+    answer = TokenAnswer.read(200, {"access_token": "a", **kind}, ("read",), has_key=True)
+    assert answer.access_token == "a"
+    assert not answer.is_bound
 
 
 @pytest.mark.parametrize("status", [200, 201, 202])

@@ -26,12 +26,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
+from benchmarks.processes import tree
 from tests import operations
 from tests.rigs.published_table import SERVERS, Calls, Published, placed
 from tests.servers import Hub, until
 from tests.upstreams import direct
 from tests.upstreams.conftest import Operator
-from tests.wire.speech import Speaker
+from tests.wire.speech import Speaker, events
 
 _OF_THE_HUB = re.compile("The connection (broke|ended)|closed the connection|not connected")
 """Words of a call that did not reach the program."""
@@ -69,6 +72,7 @@ class Rig:
         self._make_folder()
         place = {"readable": [*_around(command), str(self.folder)], "writable": [str(self.folder)]}
         profile = {"name": server.name, "command": command[0], "arguments": command[1:], "environment": environment}
+        before = set(tree(self.hub.pid))
         # Some look at the network when they begin, and none is there for them.
         self.operator.connect(
             server.name, transport="stdio", profile={**profile, **place}, policy="hold_all", connect_seconds=60
@@ -84,7 +88,7 @@ class Rig:
         same = list(self._compared(server, row["prefix"], calls, expected))
         version = until(lambda: self.operator.row(server.name)["version"])
         offers = f"{version:12} {len(row['states']):3} offers"
-        survived = "survives its end" if self._survives(server, command, row["prefix"], calls[0]) else ""
+        survived = "survives its end" if self._survives(server, before, row["prefix"], calls[0]) else ""
         print(f"{server.name:12} {offers}  {sum(same)}/{len(calls)} calls the same  {survived}", flush=True)
         self.operator.change(server.name, enabled=False)
 
@@ -93,22 +97,22 @@ class Rig:
             until(lambda: f'"{prefix}{calls[0][0]}"' in speaker.modern("tools/list").text)
             session = speaker.open_session()
             for (tool, words), before in zip(calls, expected, strict=True):
-                answer = json.loads(speaker.call(session, prefix + tool, words).content)
+                answer = _answer(speaker.call(session, prefix + tool, words))
                 result = answer.get("result")
                 came = json.dumps(direct.without_the_hubs(result) if result is not None else answer["error"])
                 if came != before and (server.is_alike or result is None):
                     self._complain(server, f"answers {tool} otherwise:\n    {before[:600]}\n    {came[:600]}")
                 yield came == before or (result is not None and not server.is_alike)
 
-    def _survives(self, server: Published, command: list[str], prefix: str, first: tuple[str, dict[str, Any]]) -> bool:
-        """End the program of the server from outside, and call it again."""
-        ended = [pid for pid in _running(command[1:]) if _ended(pid)]
+    def _survives(self, server: Published, before: set[int], prefix: str, first: tuple[str, dict[str, Any]]) -> bool:
+        """End the hub's processes that are not among `before` from outside, and call the server again."""
+        ended = [pid for pid in tree(self.hub.pid) if pid not in before and _ended(pid)]
         if not ended:
             self._complain(server, "has no process to end")
             return False
         with Speaker(self.hub.url, self.hub.key) as speaker:
             session = speaker.open_session()
-            answers = (json.loads(speaker.call(session, prefix + first[0], first[1]).content) for _ in range(2))
+            answers = (_answer(speaker.call(session, prefix + first[0], first[1])) for _ in range(2))
             # The call that finds the program gone may fail; the next one has a new program.
             answered = [answer for answer in answers if "result" in answer and not _OF_THE_HUB.search(str(answer))]
         if not answered:
@@ -127,24 +131,12 @@ class Rig:
         self.complaints.append(f"{server.name} {words}")
 
 
-def _running(arguments: list[str]) -> list[int]:
-    """Return the processes with these last words that this process began, through the hub."""
-    found = []
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            words = each.read_text(errors="replace").split("\0")[:-1]
-            if words[-len(arguments) :] == arguments and _is_ours(each.parent):
-                found.append(int(each.parent.name))
+def _answer(response: httpx2.Response) -> dict[str, Any]:
+    """Return the answer to a call; one that takes long comes on a stream."""
+    if response.headers["content-type"].startswith("text/event-stream"):
+        return next(message for message in events(response) if "method" not in message and "id" in message)
+    found: dict[str, Any] = response.json()
     return found
-
-
-def _is_ours(process: Path) -> bool:
-    while process.name not in ("0", "1"):
-        if process.name == str(os.getpid()):
-            return True
-        parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-        process = Path("/proc") / parent
-    return False
 
 
 def _ended(pid: int) -> bool:

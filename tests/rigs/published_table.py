@@ -200,7 +200,7 @@ SERVERS = (
         "pubmed",
         "@cyanheads/pubmed-mcp-server",
         (("pubmed_search_articles", {"query": "a"}),),
-        environment={"MCP_TRANSPORT_TYPE": "stdio"},
+        environment={"MCP_TRANSPORT_TYPE": "stdio", "LOGS_DIR": "FOLDER/logs"},
         is_alike=False,
     ),
     Published("weather", "@dangahagan/weather-mcp", (("check_service_status", {}),), is_alike=False),

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import httpx2
 
@@ -29,6 +29,7 @@ _MOST_BYTES: Final = 256 * 1024
 _MOST_REDIRECTS: Final = 3
 _MOST_NONCE: Final = 1000
 _JSON: Final = {"Accept": "application/json"}
+_FORM: Final = "application/x-www-form-urlencoded"
 _PROBE: Final = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -198,7 +199,7 @@ class IssuerClient:
     ) -> tuple[int, Json]:
         # The client's name stands in the form even where the header has it: some issuers look for it there alone.
         fields = {**form, "client_id": client.client_id}
-        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        headers = {"Content-Type": _FORM}
         if client.method == authorization.BASIC:
             headers["Authorization"] = authorization_flow.basic(client.client_id, client.proof)
         if client.method == authorization.POST:
@@ -252,7 +253,7 @@ class IssuerClient:
         raise NotReached(f"{address[:200]} sends the hub on and on.")
 
     async def _sent(self, address: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, Json]:
-        """Return the status and the JSON of an answer, None where it is none. Raises NotReached."""
+        """Return the status and the JSON or the form of an answer, None where it is neither. Raises NotReached."""
         try:
             async with (
                 asyncio.timeout(_SECONDS),
@@ -267,6 +268,8 @@ class IssuerClient:
             raise NotReached(_unreached("The address", address, error)) from error
         if not is_whole:
             raise NotReached(f"{address[:200]} answered with more than {_MOST_BYTES} bytes.")
+        if response.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
+            return response.status_code, dict(parse_qsl(raw.decode(errors="replace")))  # as some issuers answer
         try:
             return response.status_code, json.loads(raw)
         except HubError:

@@ -34,6 +34,7 @@ from tools_catalog.upstream.scrubbing import Scrubber
 from tools_catalog.upstream.spec import HANDSHAKE, SSE, STATELESS, STDIO, ConnectionSpec
 from tools_catalog.upstream.transports.base import Follow, OutgoingRequest, SessionLost, Transport
 from tools_catalog.upstream.transports.event_stream import EventStream
+from tools_catalog.upstream.transports.shared import StreamBroken
 from tools_catalog.upstream.transports.stdio import LastWords, Stdio
 from tools_catalog.upstream.transports.streamable_http import StatelessHttp
 
@@ -209,13 +210,12 @@ class UpstreamClient:
         )
         self.calls.requests[id_] = request
         try:
-            message = await transport.exchange(request)
+            return result_of(await transport.exchange(request), self._error)
         except SessionLost as error:
             self.lose(str(error))
             raise
         finally:
             del self.calls.requests[id_]
-        return result_of(message, self._error)
 
     def _span(self, method: str, params: Mapping[str, Json]) -> tracing.Operation | tracing.NoSpan:
         """Return the span of a request to the upstream. Its subject is named as the catalogue approved it."""
@@ -286,7 +286,7 @@ class UpstreamClient:
         before, self.subscribed = self.subscribed, uris
         await self.era.subscribe(self, before, uris)
 
-    def _error(self, code: int, words: str, data: Json) -> errors.ToolFailure:
+    def _error(self, code: int, words: str, data: Json) -> errors.ToolFailure | SessionLost:
         return self.era.error(code, words, data, self._incoming.addresses.remember)
 
     # Beginning and end -------------------------------------------------------------------------------------
@@ -343,6 +343,8 @@ class UpstreamClient:
             return errors.ConnectionFailed(self._too_late())
         if isinstance(error, errors.ResultInvalid):
             return errors.ConnectionFailed(str(error))
+        if isinstance(error, StreamBroken) and error.why:  # there is no call yet
+            return errors.ConnectionFailed(error.why)
         if isinstance(error, errors.HubError | SessionLost):
             failure = errors.ConnectionFailed(str(error))
             if isinstance(error, errors.HubError):

@@ -18,7 +18,8 @@ from tools_catalog.upstream import bridge, upstream_errors
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.elicitation_ids import Remember
 from tools_catalog.upstream.listing import CAPABILITIES, KINDS, PROMPT, RESOURCE, TOOL
-from tools_catalog.upstream.transports.base import SessionLost
+from tools_catalog.upstream.transports.base import ENDED, SessionLost
+from tools_catalog.upstream.transports.refusals import error_loses_session
 
 logger = logging.getLogger(__name__)
 
@@ -89,8 +90,8 @@ class Era(Protocol):
         """Receive change notifications as long as the session lasts; `seconds` lie between attempts."""
         ...
 
-    def error(self, code: int, message: str, data: Json, remember: Remember | None) -> errors.ToolFailure:
-        """Return the upstream's own error as ours."""
+    def error(self, code: int, message: str, data: Json, remember: Remember | None) -> errors.ToolFailure | SessionLost:
+        """Return the upstream's own error as ours; SessionLost where it says that it knows the session no more."""
         ...
 
 
@@ -174,8 +175,9 @@ class Handshake(_UpstreamIdentity):
     async def follow(self, client: Requester, seconds: float) -> None:
         """The upstream sends change notifications by itself."""
 
-    def error(self, code: int, message: str, data: Json, remember: Remember | None) -> errors.ToolFailure:
-        return upstream_errors.upstream_error(code, message, data, remember)
+    def error(self, code: int, message: str, data: Json, remember: Remember | None) -> errors.ToolFailure | SessionLost:
+        found = upstream_errors.upstream_error(code, message, data, remember)
+        return SessionLost(ENDED, found) if error_loses_session(code, message) else found
 
 
 class Stateless(_UpstreamIdentity):

@@ -36,7 +36,7 @@ _CHOOSE_ACCOUNT: Final = Advice(
 _SIGNED_ATTEMPTS: Final = 2
 """Additional attempts at a request with a refused token."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_TOO_MANY: Final = 429
+TOO_MANY_REQUESTS: Final = 429
 _REFUSAL_BYTES: Final = 64 * 1024
 """Of a refusal's body, which is read for its words."""
 _FOR_GET_ONLY: Final = 303
@@ -54,10 +54,10 @@ class StatusError(errors.UpstreamError):
     def __init__(self, status: int, refusal: TransportRefusal | None = None) -> None:
         words = refusal.words if refusal is not None else ""
         said = f" It says: {words}" if words else ""
-        if status == _TOO_MANY:
+        end = "." if words and not words.endswith(_ENDS) else ""
+        if status == TOO_MANY_REQUESTS:
             wait = refusal.retry_after_seconds if refusal is not None else None
             when = f" Try again in {wait:g} s." if wait is not None else " Try again later."
-            end = "." if words and not words.endswith(_ENDS) else ""
             sentence = f"The upstream takes no more requests now (status 429).{said}{end}{when}"
         elif status in _REDIRECTS and refusal is not None and refusal.location:
             sentence = (
@@ -66,10 +66,12 @@ class StatusError(errors.UpstreamError):
             )
         else:
             sentence = f"The upstream answered with status {status} and no MCP.{said}"
+            if refusal is not None and refusal.retry_after_seconds is not None:
+                sentence += f"{end} It asks to be left alone for {refusal.retry_after_seconds:g} s."
         super().__init__(sentence, status=status)
         self.status = status
         self.retry_after_seconds = refusal.retry_after_seconds if refusal is not None else None
-        self.was_not_made = status == _TOO_MANY
+        self.was_not_made = status == TOO_MANY_REQUESTS
 
 
 class CredentialsRefused(errors.ConnectionFailed):

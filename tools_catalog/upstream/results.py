@@ -18,7 +18,7 @@ _TEXTS: Final = {
 """Kind of a content block -> the members that are texts in it."""
 
 
-def result_of(message: dict[str, Json], error_of: Callable[[int, str, Json], errors.HubError]) -> dict[str, Json]:
+def result_of(message: dict[str, Json], error_of: Callable[[int, str, Json], Exception]) -> dict[str, Json]:
     """Return the result of a response, as it came. Raises ResultInvalid, and the result of `error_of` for an error."""
     error = message.get("error")
     if error is not None:

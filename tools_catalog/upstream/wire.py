@@ -307,6 +307,7 @@ class ConnectionPool:
         self._proxy = proxy
         self._free: list[_HttpConnection] = []
         self._all: set[_HttpConnection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
 
     async def send(self, request: bytes) -> WireResponse:
         """Send a whole request; give the response once its head is there. Raises NotSent, Broken, EgressRefused.
@@ -323,18 +324,35 @@ class ConnectionPool:
         return response
 
     def keep(self, connection: _HttpConnection, seconds: float) -> None:
-        connection.free_until = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        connection.free_until = loop.time() + seconds
         self._free.append(connection)
+        if self._sweep is None:
+            self._sweep = loop.call_later(seconds, self._close_idle)
 
     def forget(self, connection: _HttpConnection) -> None:
         if connection in self._free:
             self._free.remove(connection)
 
     def close(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
         for connection in list(self._all):
             connection.close()
         self._all.clear()
         self._free.clear()
+
+    def _close_idle(self) -> None:
+        """Close connections that may carry no other request. Many servers never do, so those of a burst would stay."""
+        loop = asyncio.get_running_loop()
+        now, free = loop.time(), self._free
+        self._free = [connection for connection in free if now < connection.free_until]
+        for connection in set(free).difference(self._free):
+            connection.close()
+            self._all.discard(connection)
+        soonest = min((connection.free_until for connection in self._free), default=None)
+        self._sweep = None if soonest is None else loop.call_at(soonest, self._close_idle)
 
     def _warm(self) -> _HttpConnection | None:
         if not self._free:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from backend_peers import Received, reply, serving
 
-from sessions_app.protocol.authorization import Challenge
-from tools_catalog.accounts.asking import Discovered, IssuerClient, NotReached
+from sessions_app.protocol import authorization
+from sessions_app.protocol.authorization import Challenge, IssuerMetadata
+from sessions_app.protocol.authorization_flow import AnswerRefused, TokenAnswer
+from tools_catalog.accounts.asking import Client, Discovered, IssuerClient, NotReached
 
 DOCUMENT = "/.well-known/oauth-protected-resource/mcp"
 METADATA = "/.well-known/oauth-authorization-server"
@@ -75,6 +77,38 @@ def test_a_description_that_is_named_and_not_there_is_no_older_revision() -> Non
     with pytest.raises(NotReached, match="nothing is there"):
         found(Server({}, names=False))
     assert found(Server({}, names=False), is_named=False).resource is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/x-www-form-urlencoded; charset=utf-8", b"access_token=abc&expires_in=3600&scope=read+write"),
+        ("application/json", b'{"access_token":"abc","expires_in":"3600","scope":"read write","token_type":null}'),
+        ("text/html", b'{"access_token":"abc","expires_in":3600.5,"scope":"read write","token_type":"BEARER"}'),
+    ],
+)
+def test_a_token_is_read_from_json_and_from_a_form(kind: str, body: bytes) -> None:
+    async def run() -> TokenAnswer:
+        async with (
+            serving(lambda request, writer: writer.write(reply(200, body, kind))) as peer,
+            IssuerClient() as client,
+        ):
+            issuer = IssuerMetadata.without_metadata(peer.url)
+            return await client.tokens(issuer, Client("c", authorization.PUBLIC), {"code": "x"}, ("read",))
+
+    assert asyncio.run(run()) == TokenAnswer("abc", expires_in=3600, scopes=("read", "write"))
+
+
+def test_a_refusal_is_read_from_a_form() -> None:
+    async def run() -> None:
+        body = b"error=bad_verification_code&error_description=The+code+is+stale."
+        answer = reply(200, body, "application/x-www-form-urlencoded")
+        async with serving(lambda request, writer: writer.write(answer)) as peer, IssuerClient() as client:
+            issuer = IssuerMetadata.without_metadata(peer.url)
+            with pytest.raises(AnswerRefused, match="The code is stale"):
+                await client.tokens(issuer, Client("c", authorization.PUBLIC), {"code": "x"}, ())
+
+    asyncio.run(run())
 
 
 def test_challenges_of_several_lines_are_read_as_one_list() -> None:

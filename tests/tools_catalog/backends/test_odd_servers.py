@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -223,6 +224,7 @@ class Pipe(SharedStream):
         (b'{"jsonrpc":"2.0","result":{"x":"\xff"},"id":3}', "not UTF-8"),
         (b'{"jsonrpc":"2.0","id":null,"result":{}}', "its id is null"),
         (b'{"jsonrpc":"2.0","result":{"x":1e999}}', "cannot be read"),
+        (b'{"jsonrpc":"2.0","id":3,"result":{"x":1}', "column 41). It begins with:"),  # advice is for the sender
     ],
 )
 def test_a_line_that_cannot_be_read_ends_the_one_call_under_way_at_once(line: bytes, words: str) -> None:
@@ -249,6 +251,27 @@ def test_a_line_is_read_as_over_http(line: bytes) -> None:
             return await Pipe(line).exchange(OutgoingRequest(3, "ping", {}))
 
     assert asyncio.run(run())["result"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'Debugger attached.{"jsonrpc":"2.0","id":3,"result":{"a":1}}',
+        b'\x1b[2m10:02\x1b[0m sends { "jsonrpc":"2.0","id":3,"result":{"a":1}}\r\n',
+        b'answers {"jsonrpc":"2.0","id":3,"result":{"a":"cut off...',
+        b'[info] received {"jsonrpc":"2.0","id":3,"method":"ping"} gives {"result":1}',
+        b'takes {"jsonrpc":"2.0","id":3,"method":"ping"}',
+    ],
+)
+def test_a_line_of_a_log_fails_no_call_and_an_answer_at_its_end_is_one(line: bytes) -> None:
+    async def run() -> tuple[Any, list[Any]]:
+        pipe = Pipe(line, b'{"jsonrpc":"2.0","id":3,"result":{"a":1}}')
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return (await pipe.exchange(OutgoingRequest(3, "ping", {}))), pipe.took
+
+    answer, took = asyncio.run(run())
+    assert answer["result"] == {"a": 1}
+    assert took == []  # nothing that a log quotes was taken for the server's own request
 
 
 def test_an_unreadable_line_that_names_another_call_fails_only_that_one() -> None:
@@ -289,6 +312,29 @@ def test_a_session_that_the_server_lost_took_no_call_whatever_it_says(kind: str)
     status, body = GONE[kind]
     server = Odd("s1", tools_call=lambda m: reply(status, body, "application/json"))
     assert isinstance(used(server, called), SessionLost)
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "is_lost"),
+    [
+        (-32600, "Session not found", True),
+        (-32600, "Invalid Request: missing session ID", True),
+        (-32002, "Server not initialized", True),
+        (-32600, "Invalid Request", False),
+        (-32002, "Resource not found: session.log", False),
+        (-32603, "Session not found in the browser", False),
+        (-32000, "No such session", False),
+    ],
+)
+def test_an_answer_loses_the_session_by_a_code_that_no_tool_gives(code: int, words: str, is_lost: bool) -> None:
+    async def use(client: UpstreamClient) -> Any:
+        with pytest.raises(SessionLost if is_lost else errors.UpstreamError) as raised:
+            await called(client)
+        told = raised.value.refusal if isinstance(raised.value, SessionLost) else raised.value
+        return str(told), client.closed.is_set()
+
+    server = Odd("s1", tools_call=lambda m: answered(m, None, error={"code": code, "message": words}))
+    assert used(server, use) == (f"The upstream answered with error {code}: {words}", is_lost)
 
 
 def test_a_refusal_without_a_reason_is_the_session_s_where_a_ping_is_refused_too() -> None:
@@ -368,6 +414,28 @@ def test_a_limit_keeps_its_words_and_its_time(header: str) -> None:
     assert "Rate limit exceeded, retry in 20 s. Try again in " in str(found)
     assert found.was_not_made
     assert found.retry_after_seconds == (20 if header == "20" else 3600)
+
+
+@pytest.mark.parametrize("session", ["", "s1"])
+def test_a_limit_is_one_whatever_message_comes_with_it(session: str) -> None:
+    def limited(asked: dict[str, Any]) -> bytes:
+        error = message(asked, None, error={"code": -32000, "message": "Quota is spent"})
+        return reply(429, json.dumps(error).encode(), "application/json", Retry_After="12")
+
+    found = used(Odd(session, tools_call=limited), called)
+    words = "The upstream takes no more requests now (status 429). It says: Quota is spent. Try again in 12 s."
+    assert str(found) == words
+    assert found.was_not_made
+    assert found.retry_after_seconds == 12
+
+
+def test_another_refusal_names_the_time_that_it_asks_for() -> None:
+    found = used(
+        Odd(tools_call=always(reply(503, b'{"detail":"Deploying"}', "application/json", Retry_After="7"))), called
+    )
+    words = "The upstream answered with status 503 and no MCP. It says: Deploying. It asks to be left alone for 7 s."
+    assert str(found) == words
+    assert not found.was_not_made
 
 
 def test_an_answer_that_is_no_http_names_the_address_as_the_mend() -> None:
@@ -463,3 +531,29 @@ def test_a_program_that_is_slow_to_start_is_reported_with_its_last_line() -> Non
     assert "within 30 s" in words
     assert "fetching packages" in words
     assert "connect_seconds" in words
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("raise SystemExit(0)", "The upstream's program ended with status 0."),
+        ("raise SystemExit(7)", "The upstream's program ended with status 7."),
+        ("import os; os.kill(os.getpid(), 9)", "The upstream's program was ended by SIGKILL."),
+        ("import os, sys; os.close(1); sys.stdin.read()", "The upstream's program closed its standard output."),
+    ],
+)
+def test_a_program_that_ends_as_it_begins_is_reported_with_its_end(script: str, words: str) -> None:
+    async def run() -> str:
+        launch = LaunchSpec(name="odd", command=sys.executable, arguments=("-c", script), is_unconfined=True)
+        members = {"era": "handshake", "connect_seconds": PATIENCE_SECONDS}
+        spec = ConnectionSpec(id=1, slug="up", transport="stdio", launch=launch, **members)
+        client = UpstreamClient(spec, Scrubber(lambda name, host: ""), "1")
+        try:
+            with pytest.raises(errors.ConnectionFailed) as failed:
+                await client.open()
+            return str(failed.value)
+        finally:
+            await client.close()
+
+    assert asyncio.run(run()) == words

@@ -23,6 +23,9 @@ Follow: TypeAlias = Callable[[str, dict[str, Json]], None]
 """Takes a notification of an extension, by its method and parameters. It must not wait."""
 
 
+ENDED: Final = "The upstream ended the session."
+
+
 class SessionLost(Exception):
     """The session ended before the request was taken: nothing ran. `refusal` is what was said instead of an answer."""
 

@@ -25,6 +25,7 @@ _ESCAPE: Final = re.compile(
 _ANSWER: Final = re.compile(rb'"(?:result|error)"\s*:')
 _ID: Final = re.compile(rb'"id"\s*:\s*("?)(-?\d{1,19})\1\s*[,}]')
 _JSON_RPC: Final = re.compile(rb'"jsonrpc"\s*:')
+_BEGINNING: Final = re.compile(rb'\{\s*"jsonrpc"\s*:')
 _SHOWN_BYTES: Final = 120
 _VERSIONS: Final = frozenset({"2.0", "2", 2})
 
@@ -35,7 +36,8 @@ class UnreadableMessage(errors.ResultInvalid):
     def __init__(self, why: str, raw: bytes) -> None:
         shown = raw[:_SHOWN_BYTES].decode("utf-8", "replace")
         super().__init__(f"The upstream's answer cannot be read: {why} It begins with: {shown}")
-        self.is_answer = bool(_JSON_RPC.search(raw) and _ANSWER.search(raw))
+        # A text with a message within is a line of a log; what it tells of comes by itself.
+        self.is_answer = raw.lstrip()[:1] in (b"{", b"[") and bool(_JSON_RPC.search(raw) and _ANSWER.search(raw))
         found = _ID.search(raw) if self.is_answer else None
         self.answered = int(found[2]) if found is not None else None
 
@@ -52,7 +54,9 @@ def read(raw: bytes) -> list[Message]:
         json.refuse_many(raw)
         value = _loaded(raw)
     except errors.ParseError as error:
-        raise UnreadableMessage(str(error), raw) from error
+        if (answer := _answer_within(raw)) is not None:
+            return [answer]
+        raise UnreadableMessage(error.reason, raw) from error
     found = value if isinstance(value, list) else [value]
     if not found or not all(map(_is_message, found)):
         raise errors.ResultInvalid(
@@ -89,6 +93,18 @@ def _loaded(raw: bytes) -> Json:
         if mended == raw:
             raise
         return json.loads(mended, max_depth=DEEPEST)
+
+
+def _answer_within(raw: bytes) -> Message | None:
+    """Return the answer at the end of a line that begins with a program's own words; None where there is none."""
+    found = _BEGINNING.search(raw)
+    if found is None or raw.lstrip()[:1] in (b"{", b"["):
+        return None
+    try:
+        value = _loaded(raw[found.start() :])
+    except errors.ParseError:
+        return None
+    return value if isinstance(value, dict) and _is_message(value) and "method" not in value else None
 
 
 def _whole(escape: re.Match[bytes]) -> bytes:

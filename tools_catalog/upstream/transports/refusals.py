@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import unescape
+from types import MappingProxyType
 from typing import Final
 
 import orjson
@@ -23,14 +24,22 @@ _GONE: Final = frozenset({404, 410})
 """Of a request that names a session these say that there is no such session (MCP, Session Management)."""
 _TITLE: Final = re.compile(r"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.I | re.S)
 _TAG: Final = re.compile(r"<[^>]*>")
+_NOT_BEGUN: Final = (
+    r"\b(server|client|connection|transport) (is |was )?not (yet )?initiali[sz]ed|before initiali[sz]ation"
+)
+_NOT_INITIALIZED: Final = -32002
 _SESSION: Final = re.compile(
     r"session.{0,60}?\b(not (found|valid|active|exist|known|initiali[sz]ed)|invalid|unknown|expired|missing|gone|lost"
     r"|(does ?n[o']t|no longer) exist|stale|terminated|closed|ended|required|unrecogni[sz]ed|timed out)"
     r"|\b(no|not? a|invalid|unknown|expired|missing|bad|stale|unrecogni[sz]ed|(could|can) ?not find|couldn't find"
     r"|not found|required)\b.{0,40}?\bsession"
-    r"|\b(server|client|connection|transport) (is |was )?not (yet )?initiali[sz]ed|before initiali[sz]ation",
+    r"|" + _NOT_BEGUN,
     re.I | re.S,
 )
+_UNSERVED: Final = MappingProxyType(
+    {errors.INVALID_REQUEST: _SESSION, _NOT_INITIALIZED: re.compile(_NOT_BEGUN, re.I | re.S)}
+)
+"""Codes of errors that no method gives, and the words by which they mean the session."""
 _MEMBERS: Final = ("message", "error_description", "detail", "title", "reason", "msg", "error", "errors", "description")
 """Where the words of an error stand in JSON, the first that is there."""
 
@@ -64,6 +73,14 @@ class TransportRefusal:
     @property
     def names_session(self) -> bool:
         return _SESSION.search(self.words) is not None
+
+
+def error_loses_session(code: int, words: str) -> bool:
+    """Return whether the error in an answer says that the session is not known any more. One of another code may be
+    the tool's own.
+    """
+    pattern = _UNSERVED.get(code)
+    return pattern is not None and pattern.search(words) is not None
 
 
 def words_of(value: Json, depth: int = 4) -> str:

@@ -55,6 +55,14 @@ class PendingRequest:
             self._waiter.set_result(None)
 
 
+class StreamBroken(errors.TransportError):
+    """The stream ended in the midst of a request, which may have been taken."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The connection broke within the call. {why}".strip())
+        self.why = why
+
+
 class SharedStream(Transport):
     """Matches responses with requests on a stream that carries both ways' messages of all calls."""
 
@@ -167,4 +175,4 @@ class SharedStream(Transport):
         return self._pending.get(number) if number is not None else None
 
     def _broken(self) -> errors.TransportError:
-        return errors.TransportError(f"The connection broke within the call. {self._ended}".strip())
+        return StreamBroken(self._ended or "")

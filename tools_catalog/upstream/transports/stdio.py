@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import signal
 from collections import deque
 from typing import Final
 
@@ -35,7 +36,7 @@ _WAITING_BYTES: Final = 1024 * 1024
 _SHOWN_BYTES: Final = 200
 """Of a line that is no message, which is kept with what the child wrote to stderr."""
 _LAST_WORDS_SECONDS: Final = 0.5
-"""How long stderr output before the end of stdout is awaited."""
+"""How long stderr output before the end of stdout is awaited, and then the end of the process."""
 
 
 class LastWords:
@@ -172,9 +173,12 @@ class Stdio(SharedStream):
                     await self.route(message)
         # What it wrote last says why; a grandchild may hold its stderr open.
         await asyncio.wait(self._readers[1:], timeout=_LAST_WORDS_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await process.wait()
         assert self._spec.launch is not None
         hint = hints.hint(str(self._last_words), self._spec.launch)
-        self.end(" ".join(filter(None, ["The upstream closed the connection.", hint])))
+        self.end(" ".join(filter(None, [_how_ended(process.returncode), hint])))
 
     async def _overhear(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
@@ -183,3 +187,13 @@ class Stdio(SharedStream):
             self._last_words.add(chunk)
             heard += len(chunk)
             await asyncio.sleep(0 if heard < _TALKATIVE_BYTES else _PAUSE_SECONDS)
+
+
+def _how_ended(status: int | None) -> str:
+    """Return a sentence about a child whose standard output ended; None is the status of one that still runs."""
+    if status is None:
+        return "The upstream's program closed its standard output."
+    if status >= 0:
+        return f"The upstream's program ended with status {status}."
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+    return f"The upstream's program was ended by {name}."

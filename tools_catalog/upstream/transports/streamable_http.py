@@ -14,11 +14,11 @@ from typing import Final
 
 from sessions_app.protocol import envelope, errors, revisions, sse
 from sessions_app.protocol.json import Json
-from tools_catalog.upstream.http import CredentialsRefused, HttpEndpoint, StatusError, refusal_of
+from tools_catalog.upstream.http import TOO_MANY_REQUESTS, CredentialsRefused, HttpEndpoint, StatusError, refusal_of
 from tools_catalog.upstream.limits import Flood, Flooded
 from tools_catalog.upstream.spec import ConnectionSpec
 from tools_catalog.upstream.transports import reading
-from tools_catalog.upstream.transports.base import MessageHandler, OutgoingRequest, SessionLost, Transport
+from tools_catalog.upstream.transports.base import ENDED, MessageHandler, OutgoingRequest, SessionLost, Transport
 from tools_catalog.upstream.transports.reading import Message
 from tools_catalog.upstream.transports.refusals import TransportRefusal
 from tools_catalog.upstream.wire import TooLarge, WireResponse
@@ -29,7 +29,6 @@ _ACCEPT: Final = b"accept: application/json, text/event-stream\r\n"
 _LISTENING: Final = b"accept: text/event-stream\r\ncache-control: no-store\r\n"
 _SEND_SECONDS: Final = 10.0
 """For a notification, or an answer to the upstream's request, to be taken."""
-_ENDED: Final = "The upstream ended the session."
 _OWN_STATUSES: Final = frozenset({413, 415, 422, 429, 502, 503, 504})
 """These reject the one request, or come from a proxy before the upstream."""
 _END_SECONDS: Final = 2.0
@@ -71,7 +70,7 @@ class StreamableHttp(Transport):
         status, kind = response.status, response.headers.get(b"content-type", b"").lower()
         if status >= 300:
             refusal = await refusal_of(response)
-            if (error := _error_in(refusal)) is None:
+            if (error := _error_in(refusal)) is None or status == TOO_MANY_REQUESTS:
                 raise StatusError(status, refusal)
             return error
         if kind.startswith(b"text/event-stream"):
@@ -201,21 +200,23 @@ class SessionHttp(StreamableHttp):
         message = _error_in(refusal)
         if refusal.loses_session(request.id):
             raise self._lost(None if message is not None else StatusError(refusal.status, refusal))
+        status = StatusError(refusal.status, refusal)
+        if refusal.status == TOO_MANY_REQUESTS:
+            raise status
         if message is not None and message.get("id") is not None:
             return message
-        status = StatusError(refusal.status, refusal)
         if refusal.status not in _OWN_STATUSES and not await self._is_known():
             if refusal.status < 500:
                 raise self._lost(status) from status
             self._is_gone = True
-            self._handler.lost(_ENDED)
+            self._handler.lost(ENDED)
         if message is not None:
             return message
         raise status
 
     def _lost(self, refusal: errors.HubError | None) -> SessionLost:
         self._is_gone = True
-        return SessionLost(_ENDED, refusal)
+        return SessionLost(ENDED, refusal)
 
     async def _is_known(self) -> bool:
         """Ask whether the session stands, after a refusal without a reason: a server that also rejects a ping has
@@ -338,7 +339,7 @@ class SessionHttp(StreamableHttp):
                     failures = 0
                 elif has_stood and (await refusal_of(response)).loses_session(-1):
                     self._is_gone = True
-                    self._handler.lost(_ENDED)  # so it is connected anew before the next call
+                    self._handler.lost(ENDED)  # so it is connected anew before the next call
                     return
                 else:
                     response.close()
@@ -351,7 +352,7 @@ class SessionHttp(StreamableHttp):
             except CredentialsRefused as error:
                 if has_stood and error.refusal.loses_session(-1):
                     self._is_gone = True
-                    self._handler.lost(_ENDED)
+                    self._handler.lost(ENDED)
                 return
             except SessionLost:
                 return  # the account was connected anew, and the session is another's
