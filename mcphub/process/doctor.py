@@ -275,7 +275,7 @@ def _database() -> Iterator[Finding]:
         yield Finding(
             "hint",
             _("Several workers share one SQLite file and write one after the other."),
-            _("Use PostgreSQL by MCPHUB_DATABASE_URL, or one worker."),
+            _("Use PostgreSQL (MCPHUB_DATABASE_URL), or one worker."),
         )
 
 

@@ -234,11 +234,11 @@ def _connection_changed(event: AuditEvent) -> Iterator[tuple[str, dict[str, Json
 def edit_of_connection(facts: Mapping[str, object]) -> dict[str, object]:
     """Return what was done to a connection, the changed fields by the names that forms show."""
     told = {name: facts[name] for name in ("by", "connection", "fields")}
-    if told["fields"] == "created":
+    names = dict.fromkeys(str(told["fields"]).split(", "))
+    if told["fields"] == "created" or "created_at" in names:  # facts of before named the columns of a new row
         return {"what": _t("%(by)s created the connection %(connection)s.") % told}
     if told["fields"] == "deleted":
         return {"what": _t("%(by)s deleted the connection %(connection)s.") % told}
-    names = dict.fromkeys(str(told["fields"]).split(", "))
     told["fields"] = ", ".join(in_words(McpConnection, names))
     return {"what": _t("%(by)s changed the connection %(connection)s: %(fields)s.") % told}
 

@@ -200,6 +200,7 @@ def test_the_badge_counts_what_a_person_chose_and_has_not_seen(viewer: User) -> 
     ("fields", "words"),
     [
         ("created", "ada created the connection shop."),
+        ("created_at, id, slug", "ada created the connection shop."),
         ("deleted", "ada deleted the connection shop."),
         ("connect_seconds, url", "ada changed the connection shop: "),
     ],
