@@ -68,6 +68,10 @@ def test_twenty_calls_fit_a_screen_each_in_one_line(page: Any) -> None:
     expect(page.locator("#hub-facets")).to_contain_text("echo")
     calls, is_whole = page.evaluate(ROOM)
     assert (calls >= 20, is_whole) == (True, True), calls
+    page.emulate_media(media="print")
+    expect(page.locator("#nav-sidebar")).to_be_hidden()
+    expect(rows(page).first).to_be_visible()
+    page.emulate_media(media="screen")
     page.set_viewport_size({"width": 1280, "height": 800})
 
 
