@@ -39,7 +39,7 @@ def anonymous_beyond_loopback(**options: object) -> list[CheckMessage]:
     return [
         Error(
             _("Callers without a key are served, and MCPHUB_PUBLIC_URL is not loopback."),
-            hint=_("Unset MCPHUB_ALLOW_ANONYMOUS and make keys with `mcphub token create`."),
+            hint=_("Unset MCPHUB_ALLOW_ANONYMOUS and create keys with `mcphub token create`."),
             id="mcphub.E001",
         )
     ]
@@ -76,7 +76,7 @@ def plain_http_in_public(**options: object) -> list[CheckMessage]:
     return [
         Warning(
             _("Keys and passwords travel in clear text: MCPHUB_PUBLIC_URL is plain HTTP."),
-            hint=_("Put a proxy with TLS before it; set MCPHUB_PUBLIC_URL=https://… and MCPHUB_BEHIND_PROXY=1."),
+            hint=_("Put a proxy with TLS in front of it; set MCPHUB_PUBLIC_URL=https://… and MCPHUB_BEHIND_PROXY=1."),
             id="mcphub.W001",
         )
     ]
@@ -124,7 +124,7 @@ def any_host_or_origin(**options: object) -> list[CheckMessage]:
                 Warning(
                     _("%(name)s admits everything, so any web page may speak to the hub from a browser.")
                     % {"name": name},
-                    hint=_("Name the ones that are meant."),
+                    hint=_("List only the ones that you need."),
                     id="mcphub.W002",
                 )
             )

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 from typing import Any, NoReturn
 
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
 
 from mcphub import feature_list, given, shell_completion
-from mcphub.commands.stop import Stop
+from mcphub.commands.stop import Stop, values_rejected
 from mcphub.parts import HubCommand, Verbs
 from sessions_app.kit.features import Part
 
@@ -85,8 +85,19 @@ def _run(arguments: list[str]) -> int:
         return run(options) or 0
     from sessions_app.history.source import CLI, edits_via
 
-    with edits_via(CLI):
-        return run(options) or 0
+    try:
+        with edits_via(CLI):
+            return run(options) or 0
+    except ValidationError as error:
+        raise values_rejected(error, _parser_used(parser, options)) from error
+
+
+def _parser_used(parser: argparse.ArgumentParser, options: argparse.Namespace) -> argparse.ArgumentParser:
+    """Return the parser of the verb that the options name."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction) and (verb := getattr(options, action.dest, None)):
+            return _parser_used(action.choices[verb], options)
+    return parser
 
 
 def commands() -> dict[str, HubCommand]:

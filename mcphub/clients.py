@@ -30,6 +30,10 @@ CLIENTS = {
     "cline": "Cline",
     "roo": "Roo Code",
     "cursor": "Cursor",
+    "codex": "Codex",
+    "gemini": "Gemini CLI",
+    "windsurf": "Windsurf",
+    "zed": "Zed",
     "inspector": "MCP Inspector",
 }
 """Key of each client that is configured -> its title."""
@@ -50,6 +54,10 @@ _PLACES = {
     "cline": gettext_noop("cline_mcp_settings.json, by MCP Servers > Configure > Configure MCP Servers"),
     "roo": gettext_noop(".roo/mcp.json of a project, or mcp_settings.json, by MCP Servers > Edit Global MCP"),
     "cursor": gettext_noop(".cursor/mcp.json of a project, or ~/.cursor/mcp.json"),
+    "codex": "~/.codex/config.toml",
+    "gemini": "~/.gemini/settings.json",
+    "windsurf": "~/.codeium/windsurf/mcp_config.json",
+    "zed": "~/.config/zed/settings.json",
     "inspector": gettext_noop("a terminal; needs Node.js 22.19 or newer"),
     "mcp-remote": gettext_noop("what a client that only starts programs may start; needs Node.js"),
     "python": gettext_noop("hub.py; first pip install mcp==2.3.0"),
@@ -67,6 +75,10 @@ SIGN_IN = {
     "cline": ("registration", "its source"),
     "roo": ("registration", "its source"),
     "cursor": ("document, else registration", "documentation"),
+    "codex": ("registration", "documentation"),
+    "gemini": ("registration", "documentation"),
+    "windsurf": ("registration", "documentation"),
+    "zed": ("registration", "documentation"),
     "inspector": ("registration", "tried"),
     "mcp-remote": ("registration", "tried"),
 }
@@ -109,6 +121,10 @@ def address_only(url: str) -> list[ClientSnippet]:
         "cline": _json({"mcpServers": {_NAME: {"type": "streamableHttp", **server, "disabled": False}}}),
         "roo": _json({"mcpServers": {_NAME: {"type": "streamable-http", **server, "disabled": False}}}),
         "cursor": _json({"mcpServers": {_NAME: server}}),
+        "codex": _toml(server),
+        "gemini": _json({"mcpServers": {_NAME: {"httpUrl": url}}}),
+        "windsurf": _json({"mcpServers": {_NAME: {"serverUrl": url}}}),
+        "zed": _json({"context_servers": {_NAME: server}}),
         "inspector": f"{inspect} --method tools/list",
         "mcp-remote": shlex.join(["npx", *_bridge(url)["args"]]),
     }
@@ -130,7 +146,8 @@ def install_links(url: str) -> dict[str, str]:
 def snippets(url: str, token: str) -> list[ClientSnippet]:
     """Return the configuration of every client for the endpoint `url`, with `token` as its bearer key."""
     header = f"Bearer {token}"
-    remote = {"url": url, "headers": {"Authorization": header}}
+    sent = {"headers": {"Authorization": header}}
+    remote = {"url": url, **sent}
     made = {
         "vscode": _json({"servers": {_NAME: {"type": "http", **remote}}}),
         "claude": _json({"mcpServers": {_NAME: _bridge(url, header)}}),
@@ -139,6 +156,10 @@ def snippets(url: str, token: str) -> list[ClientSnippet]:
         "cline": _json({"mcpServers": {_NAME: {"type": "streamableHttp", **remote, "disabled": False}}}),
         "roo": _json({"mcpServers": {_NAME: {"type": "streamable-http", **remote, "disabled": False}}}),
         "cursor": _json({"mcpServers": {_NAME: remote}}),
+        "codex": _toml({"url": url, "http_headers": sent["headers"]}),
+        "gemini": _json({"mcpServers": {_NAME: {"httpUrl": url, **sent}}}),
+        "windsurf": _json({"mcpServers": {_NAME: {"serverUrl": url, **sent}}}),
+        "zed": _json({"context_servers": {_NAME: remote}}),
         "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {shlex.quote(url)} --transport http "
         f"--header {shlex.quote(f'Authorization: {header}')} --method tools/list",
     }
@@ -183,6 +204,10 @@ def stdio_snippets(command: Sequence[str], environment: Mapping[str, str]) -> li
         "cline": _json({"mcpServers": {_NAME: {**with_environment, "disabled": False}}}),
         "roo": _json({"mcpServers": {_NAME: {"type": "stdio", **with_environment, "disabled": False}}}),
         "cursor": _json({"mcpServers": {_NAME: {"type": "stdio", **with_environment}}}),
+        "codex": _toml(with_environment),
+        "gemini": _json({"mcpServers": {_NAME: with_environment}}),
+        "windsurf": _json({"mcpServers": {_NAME: with_environment}}),
+        "zed": _json({"context_servers": {_NAME: with_environment}}),
         "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {f'{variables} ' if variables else ''}"
         f"{words} --method tools/list",
     }
@@ -229,6 +254,17 @@ def _by_input(curl: str, header: str) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _toml(server: Mapping[str, Any]) -> str:
+    """Return the table of a server: texts and lists are written as in JSON, which TOML reads alike."""
+    lines = [
+        f"{name} = {{ {', '.join(f'{key} = {json.dumps(each)}' for key, each in value.items())} }}"
+        if isinstance(value, Mapping)
+        else f"{name} = {json.dumps(value)}"
+        for name, value in server.items()
+    ]
+    return "\n".join([f"[mcp_servers.{_NAME}]", *lines])
 
 
 def _text(value: str) -> str:

@@ -311,7 +311,7 @@ digest."""
 MCPHUB_AUDIT_EVERY_INTENT = env.flag("MCPHUB_AUDIT_EVERY_INTENT")
 """Commit an envelope before calls of read-only tools too, so that a call of a dead process is found as interrupted."""
 MCPHUB_AUDIT_REFUSED_TEXT = env.flag("MCPHUB_AUDIT_REFUSED_TEXT")
-"""Keep the text of arguments that a call was refused with. Otherwise only digests are kept of arguments without a
+"""Store the arguments of refused calls as text. Otherwise only digests are kept of arguments without a
 schema.
 """
 MCPHUB_SEAL_SECONDS = limits.number("seal_seconds", 1, least=0, most=3600)

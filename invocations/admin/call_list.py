@@ -209,7 +209,6 @@ class CallListAdmin(WorkspacePages, ReplicaPages, RecordedReading):
         "shown_client",
         "shown_duration",
         "shown_code",
-        "shown_transport",
         "shown_duplicate",
     ]
     list_display_links = ["shown_time"]
@@ -229,6 +228,7 @@ class CallListAdmin(WorkspacePages, ReplicaPages, RecordedReading):
         CallLinks(),
         SearchLine(),
         Arrangement(
+            "shown_transport",
             "shown_allowed_client",
             "shown_connection",
             "shown_size",

@@ -151,7 +151,7 @@ def _users(calls: list[McpToolInvocation], title: str, is_caller: bool) -> PageT
         for value, count in counts.most_common(_NAMES)
     ]
     head = (_t("Tool") if is_caller else _t("Caller"), _t("Calls"), _t("Errors"))
-    note = _t("Of the newest %(count)s calls.") % {"count": number_format(MOST_CALLS, force_grouping=True)}
+    note = _t("Based on the newest %(count)s calls.") % {"count": number_format(MOST_CALLS, force_grouping=True)}
     empty = _t("None yet.") if is_caller else _t("Nobody yet.")
     return PageTable("users", title, head, rows, empty, note=note if len(calls) == MOST_CALLS else "")
 

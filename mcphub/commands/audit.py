@@ -17,7 +17,7 @@ from mcphub.commands import audit_calls, audit_retention
 from mcphub.commands.audit_log import open_log
 from mcphub.commands.progress import progress
 from mcphub.commands.rows import print_json
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, fills, migrated_database, start_django
 from mcphub.parts import VerifiedCopy
 from sessions_app.kit.features import loaded
 
@@ -93,9 +93,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     made.add_argument("name")
     made.add_argument("--reason", required=True, help="the reason; the audit keeps it")
     for name in ("tool", "principal", "session"):
-        made.add_argument(f"--{name}", default="", metavar=name.upper(), help=f"rows of this {name}")
-    made.add_argument("--from", dest="since", type=_moment, metavar="TIME", help="received at or after")
-    made.add_argument("--until", type=_moment, metavar="TIME", help="received before")
+        each = made.add_argument(f"--{name}", default="", metavar=name.upper(), help=f"rows of this {name}")
+        fills(each, name, f"{name}_name", f"{name}_id")
+    since = made.add_argument("--from", dest="since", type=_moment, metavar="TIME", help="received at or after")
+    fills(since, "received_from")
+    until = made.add_argument("--until", type=_moment, metavar="TIME", help="received before")
+    fills(until, "received_until")
     made.add_argument("--first-block", type=_number, metavar="N", help="from this block on")
     made.add_argument("--last-block", type=_number, metavar="N", help="through this block")
     released = actions.add_parser(

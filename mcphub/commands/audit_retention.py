@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 
 def policy(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
-
     from invocations.chain.models import AuditPolicy
 
     kept = AuditPolicy.current()
@@ -25,10 +23,7 @@ def policy(options: argparse.Namespace) -> int:
         for name, value in given.items():
             setattr(kept, name, value or None)
         kept.change_reason = options.reason
-        try:
-            kept.full_clean(exclude=["id"])
-        except ValidationError as error:
-            raise Stop(f"mcphub audit policy: {' '.join(error.messages)}", status=2) from error
+        kept.full_clean(exclude=["id"])
         kept.save()
     if options.json:
         return print_json({"rows_days": kept.rows_days, "bodies_days": kept.bodies_days})
@@ -42,8 +37,6 @@ def _days(days: int | None) -> str:
 
 
 def hold(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
-
     from invocations.chain.models import AuditHold
 
     if options.action == "list":
@@ -76,10 +69,7 @@ def hold(options: argparse.Namespace) -> int:
         first_block=options.first_block,
         last_block=options.last_block,
     )
-    try:
-        placed.full_clean()
-    except ValidationError as error:
-        raise Stop(f"mcphub audit hold: {' '.join(error.messages)}", status=2) from error
+    placed.full_clean()
     placed.save()
     print(f"{placed.name} holds")
     return 0

@@ -60,16 +60,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _create(options: argparse.Namespace) -> int:
     from django.contrib.auth.models import Group
-    from django.core.exceptions import ValidationError
     from django.db import transaction
 
     row: Any = Group(name=options.name.strip())
     permissions = [_permission(code) for code in options.permission]
     row.change_reason = options.reason[:300]
-    try:
-        row.full_clean()
-    except ValidationError as error:
-        raise rows.refused("group create", error) from None
+    row.full_clean()
     with transaction.atomic():
         row.save()
         row.permissions.set(permissions)

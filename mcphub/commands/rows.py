@@ -19,7 +19,6 @@ from mcphub.commands.stop import Stop, migrated_database
 from mcphub.shell_completion import names_of
 
 if TYPE_CHECKING:
-    from django.core.exceptions import ValidationError
     from django.db.models import QuerySet
 
 NOT_FOUND = 1
@@ -153,17 +152,6 @@ def remove(kind: RowKind, options: argparse.Namespace, delete: Callable[[Any], o
     for row in found:
         print(f"{plain(getattr(row, kind.column))} is removed.")
     return 0
-
-
-def refused(command: str, error: ValidationError) -> Stop:
-    """Return the end of a command whose values a model refused, each problem after the name of its field."""
-    if not hasattr(error, "error_dict"):
-        return Stop(f"mcphub {command}: {' '.join(error.messages)}")
-    reasons = [
-        " ".join(words) if field == "__all__" else f"{field}: {' '.join(words)}"
-        for field, words in error.message_dict.items()
-    ]
-    return Stop(f"mcphub {command}: {' '.join(reasons)}")
 
 
 def read_secret(command: str, file: str | None) -> str:

@@ -92,7 +92,6 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
     from django.db import transaction
 
     from tools_catalog.models import Secret
@@ -113,11 +112,7 @@ def _set(options: argparse.Namespace) -> int:
         if not options.keep_value:
             row.set_value(_given(options.file))
         row.change_reason = options.reason[:100]
-        try:
-            row.full_clean()
-        except ValidationError as error:
-            words = [f"{member}: {' '.join(texts)}" for member, texts in error.message_dict.items()]
-            raise Stop(f"mcphub secrets set: {' '.join(words)}", status=2) from error
+        row.full_clean()
         row.save()
     print(f"{row.name} is {'added' if is_new else 'changed'}.")
     return 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
 import os
 import stat
 from collections.abc import Iterator
+
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
 from mcphub import feature_list
 
@@ -17,6 +20,31 @@ class Stop(Exception):
     def __init__(self, sentence: str, *, status: int = 1) -> None:
         super().__init__(sentence)
         self.status = status
+
+
+def fills(argument: argparse.Action, *fields: str) -> None:
+    """Declare the fields of a row that an argument of another name fills, for errors."""
+    argument.fields = fields  # type: ignore[attr-defined]  # read by `values_rejected` alone
+
+
+def values_rejected(error: ValidationError, parser: argparse.ArgumentParser) -> Stop:
+    """Return the end of a command that a model rejects: status 2 with each reason after the flag that filled the field.
+
+    An error of no field concerns the state of a row, and has status 1.
+    """
+    labels = {action.dest: _label(action) for action in parser._actions}
+    labels |= {field: _label(action) for action in parser._actions for field in getattr(action, "fields", ())}
+    if not hasattr(error, "error_dict"):
+        return Stop(f"{parser.prog}: {' '.join(error.messages)}")
+    reasons = [
+        " ".join(words) if field == NON_FIELD_ERRORS else f"{labels.get(field, field)}: {' '.join(words)}"
+        for field, words in error.message_dict.items()
+    ]
+    return Stop(f"{parser.prog}: {' '.join(reasons)}", status=2)
+
+
+def _label(action: argparse.Action) -> str:
+    return max(action.option_strings, key=len, default="") or str(action.metavar or action.dest)
 
 
 def settings_or_stop() -> None:

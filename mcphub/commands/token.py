@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, fills, migrated_database, start_django
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import Group, User
@@ -37,13 +37,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     create = verbs.add_parser("create", help="make a key and print it on the last line")
     create.add_argument("name", metavar="NAME", help="who or what will hold the key")
-    create.add_argument(
+    scope = create.add_argument(
         "--scope",
         action="append",
         type=_scope,
         metavar="SCOPE",
         help=f"what the key may do, repeated for more: {', '.join(_SCOPES)} (default: {', '.join(_DEFAULT)})",
     )
+    fills(scope, "scopes")
     whose = create.add_mutually_exclusive_group()
     whose.add_argument("--owner", metavar="PERSON", help="user name of whom the key's calls are in the name")
     whose.add_argument("--service", default="", metavar="NAME", help="the service account that the key is for")
@@ -60,15 +61,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="whose tools it sees, beside those of everybody; no other workspace's",
     )
-    create.add_argument(
+    group = create.add_argument(
         "--group", action="append", default=[], metavar="GROUP", help="whose tools it sees; repeated for more"
     )
-    create.add_argument(
+    fills(group, "groups")
+    expires = create.add_argument(
         "--expires",
         type=_days,
         metavar="DAYS",
         help="days until it stops working, or `never` (default: the limit key_days, 365)",
     )
+    fills(expires, "expires_at")
     listed = verbs.add_parser("list", help="name the keys by their prefixes, without their texts")
     listed.add_argument("--json", action="store_true", help="as JSON")
     show = verbs.add_parser("show", help="print all of one key but its text")
@@ -204,7 +207,6 @@ def _prefix(text: str) -> str:
 def _create(options: argparse.Namespace) -> int:
     from datetime import timedelta
 
-    from django.core.exceptions import ValidationError
     from django.utils import timezone
 
     from sessions_app import accountable
@@ -212,28 +214,24 @@ def _create(options: argparse.Namespace) -> int:
     from sessions_app.models import ApiKey
 
     scopes = list(dict.fromkeys(options.scope or _DEFAULT))
-    try:
-        with migrated_database():
-            until = making.default_end()
-            if options.expires is not None:
-                until = timezone.now() + timedelta(days=options.expires) if options.expires else None
-            owner, groups = _person(options.owner), _groups(options.group)
-            people = [_person(name) for name in options.accountable]
-            making.refuse(None, owner=owner, scopes=scopes, groups=groups)
-            key, token = ApiKey.issue(
-                options.name.strip(),
-                scopes=scopes,
-                groups=groups,
-                owner=owner,
-                service=options.service.strip(),
-                workspace=_workspace(options.workspace),
-                expires_at=until,
-            )
-            if people:
-                accountable.name(key.credential, {person.pk for person in (owner, *people) if person is not None})
-    except ValidationError as error:
-        reasons = [f"{field}: {' '.join(words)}" for field, words in error.message_dict.items()]
-        raise Stop(f"mcphub token create: {' '.join(reasons)}", status=2) from error
+    with migrated_database():
+        until = making.default_end()
+        if options.expires is not None:
+            until = timezone.now() + timedelta(days=options.expires) if options.expires else None
+        owner, groups = _person(options.owner), _groups(options.group)
+        people = [_person(name) for name in options.accountable]
+        making.refuse(None, owner=owner, scopes=scopes, groups=groups)
+        key, token = ApiKey.issue(
+            options.name.strip(),
+            scopes=scopes,
+            groups=groups,
+            owner=owner,
+            service=options.service.strip(),
+            workspace=_workspace(options.workspace),
+            expires_at=until,
+        )
+        if people:
+            accountable.name(key.credential, {person.pk for person in (owner, *people) if person is not None})
     if options.json:
         return rows.print_json({**_told(key), "text": token})
     print(f"{key.name}: {', '.join(key.scopes)}, {_until(until)}. It is shown only now:", file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, migrated_database
+from mcphub.commands.stop import Stop, fills, migrated_database
 from sessions_app.workspaces.belonging import ROLES
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     rows.declare_list(verbs, KIND)
     rows.declare_show(verbs, KIND)
     make = verbs.add_parser("make", help="make a workspace")
-    make.add_argument("name", metavar="NAME", help="a part of its address, /w/NAME/mcp; it stays")
+    fills(make.add_argument("name", metavar="NAME", help="a part of its address, /w/NAME/mcp; it stays"), "slug")
     setting = verbs.add_parser("set", help="say whose groups belong to a workspace in which role")
     rows.completes(setting.add_argument("name", metavar="NAME", help="which workspace"), KIND)
     for each in (make, setting):
@@ -43,7 +43,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
     from django.db import transaction
 
     from sessions_app.models import McpWorkspace
@@ -54,10 +53,7 @@ def _write(options: argparse.Namespace) -> int:
     if options.title is not None:
         row.title = options.title
     row.change_reason = options.reason[:500]
-    try:
-        row.full_clean()
-    except ValidationError as error:
-        raise rows.refused("workspace", error) from None
+    row.full_clean()
     with transaction.atomic():
         row.save()
         for role, found in groups.items():

@@ -44,7 +44,7 @@ def key_view(request: HttpRequest, pk: int) -> HttpResponse:
     principal = key.principal
     title = _("Calls with the key %(name)s") % {"name": clipped(key.name, 64)}
     if key.owner is not None:
-        title = _("Calls of %(person)s, with this key and otherwise") % {"person": clipped(key.owner, 64)}
+        title = _("All calls by %(person)s, not only with this key") % {"person": clipped(key.owner, 64)}
     wanted = [("tool_name", _("Tools that it called")), ("error_code", _("Its errors"))]
     return _page(request, key, title, CALLER, principal, ("principal", principal), wanted)
 

@@ -123,7 +123,7 @@ def _features() -> Iterator[Finding]:
 
 def _policies() -> Iterator[Finding]:
     for words in unenforced.sentences():
-        yield Finding("wrong", words, _("Put the feature back into MCPHUB_FEATURES, or switch the entries off there."))
+        yield Finding("wrong", words, _("Add the feature to MCPHUB_FEATURES again, or disable the entries."))
 
 
 def _traces() -> Iterator[Finding]:
@@ -134,9 +134,9 @@ def _traces() -> Iterator[Finding]:
     elif why := telemetry.unreachable():
         yield Finding(
             "wrong",
-            _("The collector of traces at %(address)s takes nothing: %(why)s")
+            _("The trace collector at %(address)s accepts nothing: %(why)s")
             % {"address": settings.MCPHUB_OTLP_ENDPOINT, "why": why},
-            _("Start it, or mend MCPHUB_OTLP_ENDPOINT. Until then calls go on and spans are lost."),
+            _("Start it, or correct MCPHUB_OTLP_ENDPOINT. Until then calls go on and spans are lost."),
         )
 
 
@@ -149,7 +149,7 @@ def _replica() -> Iterator[Finding]:
         yield Finding(
             "wrong",
             _("The replica for auditors does not answer: %(reason)s") % {"reason": _first_line(error)},
-            _("Start it, or mend MCPHUB_AUDIT_DATABASE_URL. Until then REST and the lists of calls answer 503."),
+            _("Start it, or correct MCPHUB_AUDIT_DATABASE_URL. Until then REST and the lists of calls answer 503."),
         )
         return
     if moment is None:
@@ -275,7 +275,7 @@ def _database() -> Iterator[Finding]:
         yield Finding(
             "hint",
             _("Several workers share one SQLite file and write one after the other."),
-            _("Use PostgreSQL by MCPHUB_DATABASE_URL, or one worker."),
+            _("Use PostgreSQL (MCPHUB_DATABASE_URL), or one worker."),
         )
 
 
@@ -309,21 +309,21 @@ def _audit() -> Iterator[Finding]:
             ):
                 yield Finding(
                     "hint",
-                    _("No checkpoint is in %(place)s: a database that was rolled back would not show.")
+                    _("%(place)s has no checkpoint: a rollback of the database would go unnoticed.")
                     % {"place": service.checkpoints()},
                     _("A running hub writes them. Name a file on another disk with MCPHUB_CHECKPOINT_FILE."),
                 )
         except watching.Rewritten as problem:
             yield Finding(
                 "wrong",
-                _("The audit's log is not the one that it was: %(problem)s") % {"problem": problem},
+                _("The audit log was replaced or rewritten: %(problem)s") % {"problem": problem},
                 _("mcphub audit verify. After a restored backup put the file of checkpoints aside and note why."),
             )
         except KeyProblem as problem:
             yield Finding(
                 "wrong",
                 _("The audit is not sealed here: %(problem)s") % {"problem": problem},
-                _("Until then nothing proves new rows."),
+                _("Until then, new rows have no proof."),
             )
         judged = watching.verdict(service.log_of(database))
         if judged is not None and judged.problem:
@@ -336,7 +336,7 @@ def _audit() -> Iterator[Finding]:
             yield Finding(
                 "wrong",
                 judged.undelivered,
-                _("`mcphub audit checkpoint` tries every place at once and says what fails."),
+                _("`mcphub audit checkpoint` tries every place at once and reports failures."),
             )
         waiting = sealer.unsealed()
         if waiting > _UNSEALED_ROWS:
@@ -395,7 +395,7 @@ def _tools() -> Iterator[Finding]:
                 f"mcphub secrets set {secret.name}",
             )
     if rows := moving.rows_with_literals():
-        said = _("Readable credentials stand in %(count)s rows, such as %(names)s.") % {
+        said = _("Credentials are in plain text in %(count)s rows, such as %(names)s.") % {
             "count": len(rows),
             "names": ", ".join(rows[:_NAMED]),
         }
@@ -443,7 +443,7 @@ def _problem(secret: Secret | None, to: Destination) -> str:
         return ""
     words = {
         "origins": _("is not for %(what)s"),
-        "places": _("must not stand in %(what)s"),
+        "places": _("must not be sent in %(what)s"),
         "users": _("is not approved for it"),
     }
     return words[missing.field] % {"what": missing.word}
@@ -484,7 +484,7 @@ def _upstreams() -> Iterator[Finding]:
 
 def _unconnected(who: str, row: McpConnection) -> Finding:
     if not row.error_message:
-        what = _("%(who)s has never connected, and no process says why.")
+        what = _("%(who)s has never connected, and no process reported why.")
     elif row.has_never_connected:
         what = _("%(who)s has never connected: %(why)s")
     else:
@@ -498,14 +498,14 @@ def _confinement(who: str, launch: LaunchSpec) -> Iterator[Finding]:
     from tools_catalog.upstream.confinement import machine
 
     if not launch.is_unconfined and not machine.this_machine().can_confine:
-        yield Finding("wrong", _("%(who)s is refused at its start.") % {"who": who}, _(machine.CANNOT))
+        yield Finding("wrong", _("%(who)s is not allowed to start.") % {"who": who}, _(machine.CANNOT))
         return
     missing = [each for each in machine.held(launch, machine.this_machine()) if not each.is_held]
     if missing:
         words = "; ".join(f"{each.subject}: {each.how}" for each in missing)
         yield Finding(
             "hint",
-            _("%(who)s runs a child that is not confined in everything. %(words)s.") % {"who": who, "words": words},
+            _("%(who)s runs a child process that is not fully sandboxed. %(words)s.") % {"who": who, "words": words},
             "mcphub profile list --json",
         )
 
@@ -516,7 +516,7 @@ def _history() -> Iterator[Finding]:
     if rows := comparing.unrecorded_rows():
         yield Finding(
             "wrong",
-            _("Rows were made past the application, no event tells of them: %(rows)s.")
+            _("Rows were created outside the application, and no event records them: %(rows)s.")
             % {"rows": comparing.words_of(rows)},
             _("Find out who can write into the database. Revoke or delete the rows, and change its passwords."),
         )

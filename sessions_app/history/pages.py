@@ -115,6 +115,7 @@ class RecordedAdmin(HubAdmin):
             raise Http404
         before, after = reading.in_words(self.model, event.before), reading.in_words(self.model, event.after)
         whole = reading.state_after(self.model, event)
+        is_of_the_whole_row = event.kind.endswith((".created", ".deleted"))
         shown = event.before if whole is None else whole
         context = {
             "title": _t("Change of %(name)s") % {"name": clipped(event.subject_label, 80)},
@@ -122,7 +123,7 @@ class RecordedAdmin(HubAdmin):
             "deed": shown_deed(event),
             "by": by_whom(event),
             "way": way(event),
-            "fields": difference(before, after),
+            "fields": [] if is_of_the_whole_row else [field for field in difference(before, after) if field.rows],
             "hidden": [label for label, value in before.items() if value == after.get(label)],
             "whole": [(label, _whole(value)) for label, value in reading.in_words(self.model, shown).items()],
             "is_deleted": whole is None,

@@ -104,7 +104,7 @@ class ApiKey(OwnedModel, GuardedModel):
         _("service account"),
         max_length=100,
         blank=True,
-        help_text=_("The program that uses the key, if it belongs to no person. Several keys can name the same one."),
+        help_text=_("The program that uses the key, if no person owns it. Several keys can name the same one."),
     )
     prefix = models.CharField(_("prefix"), max_length=16, unique=True, editable=False)
     secret_hash = models.CharField(max_length=64, editable=False)

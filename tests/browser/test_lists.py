@@ -53,6 +53,28 @@ def is_fit(page: Any, name: str, ready: Any) -> None:
             page.screenshot(path=Path(os.environ["MCPHUB_SCREENSHOTS"]) / f"lists-{name}-{theme}.png")
 
 
+ROOM = """() => {
+    const row = document.querySelector("#result_list > tbody tr").getBoundingClientRect()
+    const end = document.querySelector("main > [class~='lg:sticky']").getBoundingClientRect().top
+    const list = document.querySelector("#result_list")
+    return [Math.floor((end - row.top) / row.height), list.scrollWidth <= list.parentElement.clientWidth]
+}"""
+
+
+def test_twenty_calls_fit_a_screen_each_in_one_line(page: Any) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(CALLS)
+    expect(page.locator("#hub-histogram .hub-chart")).to_be_visible()
+    expect(page.locator("#hub-facets")).to_contain_text("echo")
+    calls, is_whole = page.evaluate(ROOM)
+    assert (calls >= 20, is_whole) == (True, True), calls
+    page.emulate_media(media="print")
+    expect(page.locator("#nav-sidebar")).to_be_hidden()
+    expect(rows(page).first).to_be_visible()
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
 def test_a_count_narrows_the_list_and_is_taken_out_again(page: Any) -> None:
     page.goto(CALLS)
     expect(rows(page)).to_have_count(7)
@@ -154,12 +176,12 @@ def test_columns_are_chosen_and_a_view_is_saved_renamed_and_deleted(page: Any) -
     page.goto(f"{CALLS}?status__exact=error")
     expect(rows(page)).to_have_count(1)
     page.locator("summary", has_text="Columns").click()
-    page.get_by_role("checkbox", name="Transport").uncheck()
+    page.get_by_role("checkbox", name="Duration").uncheck()
     page.get_by_role("checkbox", name="Size").check()
     page.get_by_role("button", name="Apply").click()
     heads = page.locator("#result_list thead")
     expect(heads).to_contain_text("Size")
-    expect(heads).not_to_contain_text("Transport")
+    expect(heads).not_to_contain_text("Duration")
     summary = page.locator("summary", has_text="Save view")
     expect(summary).to_be_visible()  # nothing hidden takes the focus
     summary.focus()
@@ -189,7 +211,7 @@ def test_columns_are_chosen_and_a_view_is_saved_renamed_and_deleted(page: Any) -
     expect(views).to_have_count(0)
     page.locator("summary", has_text="Columns").click()
     page.get_by_role("button", name="Reset to default").click()
-    expect(heads).to_contain_text("Transport")
+    expect(heads).to_contain_text("Duration")
 
 
 def _focused(page: Any) -> str:

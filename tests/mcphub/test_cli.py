@@ -451,7 +451,7 @@ def test_doctor_looks_at_upstreams_and_at_whom_secrets_are_for(tmp_path: Path) -
     assert "The connection far needs the secret held, which is not for https://far.example.org." in told
     assert "The connection child needs the secret lacking, which does not exist." in told
     assert "Waiting for a decision: 1 of what far offers." in told
-    assert "The connection far has never connected, and no process says why." in told
+    assert "The connection far has never connected, and no process reported why." in told
     assert "The connection child has never connected: The upstream closed the connection." in told
 
 

@@ -57,7 +57,8 @@ _MAIN_ACTION = """() => {
         && !each.closest("[hidden], [inert]")
     const content = document.querySelector("#content, main") ?? document.body
     const first = (selector) => [...content.querySelectorAll(selector)].find(seen)
-    const control = "input:not([type=hidden]), select, textarea, [contenteditable=true], [role=textbox]"
+    const control = "input:not([type=hidden]), select:not(.select2-hidden-accessible), textarea, "
+        + "[contenteditable=true], [role=textbox], [role=combobox]"
     const list = content.querySelector("#result_list")
     const found = content.querySelector("#changelist, #changelist-form, #result_list")
         ? (list ? first("#result_list tbody :is(th, td) a[href]") : first("a[href*='/add/']"))

@@ -89,8 +89,8 @@ def test_uris_and_names_are_there_once():
         ({"icons": {}}, "icons", "list"),
         ({"meta": []}, "meta", "object"),
         ({"completions": {"id": ["a"]}}, "completions", "Unknown variable"),
-        ({"uri": "x://{id}", "completions": {"id": [1]}}, "completions", "texts"),
-        ({"uri": "x://{id}", "completions": {"id": "a"}}, "completions", "list of texts"),
+        ({"uri": "x://{id}", "completions": {"id": [1]}}, "completions", "strings"),
+        ({"uri": "x://{id}", "completions": {"id": "a"}}, "completions", "list of strings"),
         ({"uri": "x://{id}", "completions": {"id": {"function": "os:system"}}}, "completions", "registered"),
     ],
 )

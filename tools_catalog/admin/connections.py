@@ -254,7 +254,7 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
     def shown_links(self, row: McpConnection) -> SafeString | str:
         links = list(row.links.all()) if row.pk else []
         if not links:
-            return _t("No process holds it now.")
+            return _t("No process is connected to it now.")
         return format_html_join(
             "",
             '<div><p>{} {} {}</p><p class="hub-subtle">{}</p>{}</div>',

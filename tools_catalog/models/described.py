@@ -36,10 +36,10 @@ def check_completions(value: Json, variables: set[str]) -> None:
         if isinstance(source, list):
             if len(source) > _MOST_ENUMERATED or not all(isinstance(word, str) for word in source):
                 raise ValueError(
-                    _("%(name)s: enter at most %(most)d texts.") % {"name": name, "most": _MOST_ENUMERATED}
+                    _("%(name)s: enter at most %(most)d strings.") % {"name": name, "most": _MOST_ENUMERATED}
                 )
         elif not isinstance(source, dict) or source.keys() != {"function"}:
-            raise ValueError(_('%(name)s: enter a list of texts, or {"function": …}.') % {"name": name})
+            raise ValueError(_('%(name)s: enter a list of strings, or {"function": …}.') % {"name": name})
         elif source["function"] not in offered.completions:
             raise ValueError(
                 _("No function named %(name)r is registered. Registered: %(known)s")
@@ -59,9 +59,9 @@ def check_icons(value: Json) -> None:
             raise ValueError(_("An icon has only src, mimeType, sizes and theme."))
         sizes = icon.get("sizes", [])
         if not isinstance(sizes, list) or not all(isinstance(size, str) for size in sizes):
-            raise ValueError(_('sizes is a list of texts, such as ["48x48"].'))
+            raise ValueError(_('sizes must be a list of strings, such as ["48x48"].'))
         if icon.get("theme", "light") not in ("light", "dark") or not isinstance(icon.get("mimeType", ""), str):
-            raise ValueError(_("theme must be light or dark, mimeType a text."))
+            raise ValueError(_("theme must be light or dark, mimeType a string."))
 
 
 def check_annotations(value: Json, *, is_foreign: bool = False) -> None:
@@ -121,7 +121,7 @@ def _check_block(block: Json) -> None:
     members = REQUIRED_MEMBERS.get(kind) if isinstance(kind, str) else None
     if members is None:
         raise ValueError(
-            _("Content must be a text or a block of type %(known)s.") % {"known": ", ".join(REQUIRED_MEMBERS)}
+            _("Content must be a string or a block of type %(known)s.") % {"known": ", ".join(REQUIRED_MEMBERS)}
         )
     for member in members:
         wanted: type = dict if member == "resource" else str

@@ -128,7 +128,7 @@ class LaunchProfile(PlaceModel):
         _("memory in MB"), default=0, help_text=_("Address space per process. 0: no limit.")
     )
     cpu_seconds = models.PositiveIntegerField(
-        _("processor time in seconds"), default=0, help_text=_("Per process, over its whole life. 0: no limit.")
+        _("processor time in seconds"), default=0, help_text=_("In total for each process. 0: no limit.")
     )
     open_files = models.PositiveIntegerField(_("open files"), default=1024, validators=[MinValueValidator(16)])
     file_mb = models.PositiveIntegerField(

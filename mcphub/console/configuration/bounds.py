@@ -42,7 +42,7 @@ BOUNDS: Final[dict[str, tuple[str, _StrOrPromise]]] = {
     "key_days": ("signin", _("Default life of a new API key. 0: no expiry.")),
     "key_reminder_days": ("signin", _("How long before a key expires the hub warns.")),
     "first_key_days": ("signin", _("Life of the key of the first start. 0: no expiry.")),
-    "signing_seconds": ("audit", _("Time for a command that signs.")),
+    "signing_seconds": ("audit", _("Time limit of the signing command.")),
     "audit_body_characters": ("audit", _("Characters recorded of arguments, result and error each.")),
     "seal_seconds": ("audit", _("How often new records are sealed. 0: not by this hub.")),
     "checkpoint_seconds": ("audit", _("How often a checkpoint leaves the database.")),

@@ -142,7 +142,7 @@ VARIABLES: Final = (
         _("Private hosts and networks that the hub may reach, besides the allowed hosts in the console."),
         "10.0.0.0/24, api.internal",
     ),
-    Variable("MCPHUB_EGRESS_DENY", "egress", _("Hosts and networks that nothing is sent to."), "*.example"),
+    Variable("MCPHUB_EGRESS_DENY", "egress", _("Hosts and networks that the hub never connects to."), "*.example"),
     Variable("MCPHUB_EGRESS_ONLY", "egress", _("The only public hosts that may be reached."), "api.github.com"),
     Variable(
         "MCPHUB_EGRESS_PROXY",
@@ -264,7 +264,7 @@ VARIABLES: Final = (
         lambda: masking.origin(settings.MCPHUB_CHECKPOINT_WEBHOOK),
     ),
     Variable("MCPHUB_AUDIT_EVERY_INTENT", "audit", _("Record calls of read-only tools before they run, too.")),
-    Variable("MCPHUB_AUDIT_REFUSED_TEXT", "audit", _("Keep the text of arguments that a call was refused with.")),
+    Variable("MCPHUB_AUDIT_REFUSED_TEXT", "audit", _("Store the arguments of refused calls as text.")),
     Variable("MCPHUB_SHIPPING", "audit", _("Whether this hub streams the audit log to export destinations.")),
     Variable(
         "MCPHUB_SHIPPING_DIR", "audit", _("The folder for export destinations that write files."), "/srv/mcphub/shipped"

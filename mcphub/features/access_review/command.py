@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, migrated_database
+from mcphub.commands.stop import Stop, fills, migrated_database
 from mcphub.commands.workspace import KIND as WORKSPACES
 
 if TYPE_CHECKING:
-    from django.core.exceptions import ValidationError
     from django.db.models import QuerySet
 
     from mcphub.features.access_review.models import AccessReview
@@ -25,10 +24,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(metavar="start|list|show|decide|close", required=True, title="verbs", dest="verb")
     start = verbs.add_parser("start", help="start a review of who may call what now")
     start.add_argument("name", metavar="NAME", help="such as 'Quarterly review Q3'")
-    start.add_argument("--due", required=True, type=_moment, metavar="TIME", help="reviewers decide until then")
-    start.add_argument(
+    due = start.add_argument("--due", required=True, type=_moment, metavar="TIME", help="reviewers decide until then")
+    fills(due, "due_at")
+    reviewer = start.add_argument(
         "--reviewer", required=True, action="append", metavar="USER", help="who decides; may be given several times"
     )
+    fills(reviewer, "reviewers")
     rows.completes(start.add_argument("--workspace", metavar="NAME", help="of this workspace only"), WORKSPACES)
     start.add_argument("--group", metavar="NAME", help="of this group only")
     start.add_argument("--tools", default="", metavar="PATTERNS", help="who may call tools with these names: 'pay.*'")
@@ -56,7 +57,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _start(options: argparse.Namespace) -> int:
     from django.contrib.auth.models import Group, User
-    from django.core.exceptions import ValidationError
 
     from mcphub.features.access_review import deciding
     from mcphub.features.access_review.models import AccessReview
@@ -69,10 +69,7 @@ def _start(options: argparse.Namespace) -> int:
     if missing := sorted(set(options.reviewer) - {person.get_username() for person in found}):
         raise Stop(f"mcphub access-review start: there is no person {missing[0]!r}.")
     review = AccessReview(name=options.name, workspace=workspace, group=group, tools=options.tools, due_at=options.due)
-    try:
-        deciding.start(review, found, None, options.reason)
-    except ValidationError as error:
-        raise _stop(options, error) from None
+    deciding.start(review, found, None, options.reason)
     return _told(options, review)
 
 
@@ -97,8 +94,6 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _decide(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
-
     from mcphub.features.access_review import deciding
 
     review = _review(options)
@@ -108,10 +103,7 @@ def _decide(options: argparse.Namespace) -> int:
             f"mcphub access-review decide: the review has no grant {unknown[0]}. `mcphub access-review show "
             f"{review.pk}` lists them."
         )
-    try:
-        found = deciding.decide(review, list(grants.values()), _WORDS[options.decision], options.reason, None)
-    except ValidationError as error:
-        raise _stop(options, error) from None
+    found = deciding.decide(review, list(grants.values()), _WORDS[options.decision], options.reason, None)
     if options.json:
         rows.print_json([{"id": each.row.pk, "state": each.row.state, "problem": each.problem} for each in found])
     else:
@@ -121,15 +113,10 @@ def _decide(options: argparse.Namespace) -> int:
 
 
 def _close(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
-
     from mcphub.features.access_review import deciding
 
     review = _review(options)
-    try:
-        deciding.close(review, None, options.reason)
-    except ValidationError as error:
-        raise _stop(options, error) from None
+    deciding.close(review, None, options.reason)
     return _told(options, review)
 
 
@@ -150,10 +137,6 @@ def _told(options: argparse.Namespace, review: AccessReview) -> int:
         return rows.print_json(told)
     rows.print_line(KIND.line(told))
     return 0
-
-
-def _stop(options: argparse.Namespace, error: ValidationError) -> Stop:
-    return Stop(f"mcphub access-review {options.verb}: {' '.join(error.messages)}")
 
 
 def _moment(text: str) -> datetime:

@@ -120,7 +120,7 @@ def _decided(review: AccessReview, pk: int, word: str, reason: str, user: Any) -
         if row.decision == word:
             return row
         if row.decision == ReviewedGrant.Decision.TAKE_AWAY:
-            raise NotDecided(_t("It was taken away before: grant it anew where it is granted."))
+            raise NotDecided(_t("This access was already taken away. To restore it, grant it again."))
         if user is not None and accountable.is_one_person(accountable.party_of(user), row.party):
             raise NotDecided(_t("Nobody decides about their own access: another reviewer must."))
         if word == ReviewedGrant.Decision.TAKE_AWAY:

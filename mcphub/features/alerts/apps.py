@@ -41,46 +41,50 @@ class AlertsConfig(FeatureConfig):
             "alert.errors",
             _("Alert: error rate"),
             _(
-                "%(alert)s: %(share)s %% of %(calls)s calls (%(scope)s) failed within %(minutes)s minutes; the "
+                "%(alert)s: %(share)s %% of %(calls)s calls (%(scope)s) failed within %(within)s; the "
                 "threshold is %(threshold)s %%."
             ),
             "alerts.view_alert",
             "alerts_alert",
             ends=True,
             states="mcphub.features.alerts.watching:failing",
+            shown="mcphub.features.alerts.watching:shown",
         ),
         NoticeKind(
             "alert.slow",
             _("Alert: latency"),
             _(
-                "%(alert)s: the p95 of %(calls)s calls (%(scope)s) was %(p95)s ms within %(minutes)s minutes; the "
+                "%(alert)s: the p95 of %(calls)s calls (%(scope)s) was %(p95)s ms within %(within)s; the "
                 "threshold is %(threshold)s ms."
             ),
             "alerts.view_alert",
             "alerts_alert",
             ends=True,
             states="mcphub.features.alerts.watching:slow",
+            shown="mcphub.features.alerts.watching:shown",
         ),
         NoticeKind(
             "alert.quiet",
             _("Alert: no calls"),
-            _("%(alert)s: no call (%(scope)s) within %(minutes)s minutes."),
+            _("%(alert)s: no call (%(scope)s) within %(within)s."),
             "alerts.view_alert",
             "alerts_alert",
             ends=True,
             states="mcphub.features.alerts.watching:quiet",
+            shown="mcphub.features.alerts.watching:shown",
         ),
         NoticeKind(
             "alert.spend",
             _("Alert: money spent"),
             _(
-                "%(alert)s: %(spent)s %(currency)s spent (%(scope)s) within %(minutes)s minutes; the threshold is "
+                "%(alert)s: %(spent)s %(currency)s spent (%(scope)s) within %(within)s; the threshold is "
                 "%(threshold)s %(currency)s."
             ),
             "alerts.view_alert",
             "alerts_alert",
             ends=True,
             states="mcphub.features.alerts.watching:spending",
+            shown="mcphub.features.alerts.watching:shown",
         ),
         RolePermissions(("alerts.view_alert",)),
         RolePermissions(

@@ -10,7 +10,7 @@ from mcphub.commands import rows
 from mcphub.commands.connection import KIND as CONNECTIONS
 from mcphub.commands.person import KIND as PEOPLE
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, migrated_database
+from mcphub.commands.stop import Stop, fills, migrated_database
 from mcphub.commands.token import KIND as KEYS
 from mcphub.commands.tool import KIND as TOOLS
 from mcphub.commands.workspace import KIND as WORKSPACES
@@ -34,7 +34,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add.add_argument("name", metavar="NAME", help="what people call it")
     add.add_argument("measure", choices=_MEASURES, help="error rate, latency (p95), no calls, or money")
     add.add_argument("--limit", type=int, metavar="N", help="percent, milliseconds, or units of the currency")
-    add.add_argument("--minutes", type=int, metavar="N", help="within this time: 5, 15, 30, 60, 360 or 1440 (15)")
+    within = "within this time: 5, 15, 30, 60, 360 or 1440 (15)"
+    fills(add.add_argument("--minutes", type=int, metavar="N", help=within), "window_minutes")
     add.add_argument("--least-calls", type=int, metavar="N", help="fewer calls within the time do not fire (20)")
     for scope, kind in _SCOPES.items():
         what = f"of this {scope} only{', for money' if scope in ('person', 'key') else ''}"
@@ -64,8 +65,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _add(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
-
     from mcphub.features.alerts.models import Alert
 
     row = Alert(name=options.name, measure=options.measure, limit=options.limit, provider=options.provider)
@@ -78,10 +77,7 @@ def _add(options: argparse.Namespace) -> int:
         if (name := getattr(options, scope)) is not None:
             setattr(row, scope, rows.named(kind, [name], by="alert add")[0])
     row.change_reason = options.reason[:300]
-    try:
-        row.full_clean()
-    except ValidationError as error:
-        raise rows.refused("alert add", error) from None
+    row.full_clean()
     if options.dry_run:
         return _print_week(row, options)
     row.save()

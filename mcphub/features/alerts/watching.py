@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
+from django.utils.translation import gettext as _t
 
 from mcphub.features.alerts.counting import counted_now
 from mcphub.features.alerts.judging import ERRORS, MILLION, QUIET, SLOW, SPEND
@@ -25,6 +27,13 @@ _TURN_SECONDS = 5.0
 
 States = dict[str, dict[str, Json]]
 """Facts of notices by subject."""
+
+
+def shown(facts: Mapping[str, object]) -> dict[str, object]:
+    """Return the time within which an alert counts, in words."""
+    known = {str(minutes): label for minutes, label in Alert.Window.choices}
+    minutes = str(facts["minutes"])
+    return {"within": known.get(minutes) or _t("%(minutes)s min") % {"minutes": minutes}}
 
 
 def failing() -> States:

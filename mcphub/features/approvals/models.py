@@ -51,7 +51,7 @@ class McpApproval(RecordedInWorkspace):
     """The approver's version of the arguments; null: the original ones are used."""
     edited_clear = models.TextField(null=True, blank=True, editable=False)  # noqa: DJ001 - as `clear`
     binding = models.CharField(
-        _("fingerprint"), max_length=64, help_text=_("Of the tool, its definition, the arguments and the rule.")
+        _("fingerprint"), max_length=64, help_text=_("Digest of the tool, its definition, the arguments and the rule.")
     )
     idempotency = models.CharField(max_length=64, blank=True, editable=False)
     """Digest of the caller's idempotency key."""

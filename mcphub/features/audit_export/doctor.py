@@ -18,7 +18,7 @@ def check() -> Iterator[Finding]:
             yield Finding(
                 "wrong",
                 _("The audit is not shipped to %(name)s: %(why)s") % {"name": row.name, "why": why},
-                _("Or switch the target off."),
+                _("Or disable the destination."),
             )
     for lag in service.lags():
         if lag.is_behind:

@@ -120,7 +120,7 @@ class ShippingTarget(KeepsOneSecret, GuardedModel):
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(3600)],
-        help_text=_("At most, while rows arrive. Leave blank for 1 (60 for objects and Parquet)."),
+        help_text=_("The maximum while rows arrive. Leave blank for 1 (60 for objects and Parquet)."),
     )
     header = models.CharField(
         _("header"),
@@ -298,7 +298,7 @@ class ShippingState(models.Model):
         """Restart at a block: rows sent since are sent again."""
         before = AuditBlock.objects.filter(number=number - 1).first() if number else None
         if number and before is None:
-            raise ValidationError(_("The log has no block %(number)d.") % {"number": number - 1})
+            raise ValidationError({"block": _("The log has no block %(number)d.") % {"number": number - 1}})
         ShippingState.objects.filter(pk=self.pk).update(
             position=before.first_position + before.row_count if before else 0,
             block=before.number if before else None,

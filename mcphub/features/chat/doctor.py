@@ -30,7 +30,7 @@ def check_prices() -> Iterator[Finding]:
     if without:
         yield Finding(
             "hint",
-            _("Quotas of money count nothing of models without a price: %(names)s.")
+            _("Money quotas don't count models without a price: %(names)s.")
             % {"names": name_some(without, MOST_NAMED)},
             _("Load a price with mcphub catalog load FILE, or add it in the console under Prices; 0 costs nothing."),
         )

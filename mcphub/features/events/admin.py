@@ -106,7 +106,7 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
         shown = {
             "waits": ("wait", _t("Waits for approval")),
             "gone": ("bad", _t("No longer offered")),
-            "changed": ("wait", _t("Changed there: approve it again")),
+            "changed": ("wait", _t("Changed at the upstream: approve it again")),
             "on": ("good", _t("On")),
         }
         return mark(*shown[row.state])

@@ -43,7 +43,7 @@ class ResultSize(RecordedModel):
         blank=True,
         related_name="result_size",
         verbose_name=_("toolset"),
-        help_text=_("Its largest result applies to each of its tools, at every address."),
+        help_text=_("The largest result applies to each tool of the toolset, at every address."),
     )
     key = models.OneToOneField(
         "sessions_app.ApiKey",
@@ -52,7 +52,9 @@ class ResultSize(RecordedModel):
         blank=True,
         related_name="result_size",
         verbose_name=_("API key"),
-        help_text=_("Its largest result applies to each call with this key. Of several bounds the smallest applies."),
+        help_text=_(
+            "The largest result applies to each call with this key. If there are several limits, the smallest applies."
+        ),
     )
     fields = models.TextField(
         _("fields"),
@@ -60,7 +62,7 @@ class ResultSize(RecordedModel):
         max_length=LONGEST_FIELDS,
         help_text=_(
             "A JMESPath expression over the result, such as values[].{id: id, title: title}. Leave blank to send all "
-            "fields. This saves room and protects nothing: clients can read the whole."
+            "fields. This saves space but protects nothing: clients can read the full result."
         ),
     )
     fields_argument = models.CharField(
@@ -78,8 +80,8 @@ class ResultSize(RecordedModel):
         blank=True,
         validators=[MinValueValidator(LEAST_CHARACTERS)],
         help_text=_(
-            "In characters; four are about one token. Of a larger result the client gets a preview and a link to the "
-            "whole. Leave blank for no bound."
+            "In characters, about four per token. For a larger result the client gets a preview and a link to all of "
+            "it. Leave blank for no limit."
         ),
     )
 
@@ -129,7 +131,7 @@ class ResultSize(RecordedModel):
             name: only_of_tools for name in ("fields", "fields_argument", "tables_as_csv") if getattr(self, name)
         }
         if not self.most_characters:
-            problems["most_characters"] = _("Enter the largest result. Delete the entry to have no bound.")
+            problems["most_characters"] = _("Enter the largest result. To remove the limit, delete the entry.")
         if problems:
             raise ValidationError(problems)
 

@@ -102,14 +102,14 @@ class McpGuardrail(ScopedModel, LoadableModel):
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text=_("Of the value as JSON; used by the detectors size and bytes."),
+        help_text=_("Size of the value as JSON; used by the detectors size and bytes."),
     )
     max_depth = models.PositiveSmallIntegerField(
         _("maximum depth"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(256)],
-        help_text=_("Of nested arrays and objects; used by the detectors size and depth."),
+        help_text=_("Levels of nested arrays and objects; used by the detectors size and depth."),
     )
     function = models.CharField(
         _("function"), max_length=255, blank=True, help_text=_("A function with @guardrail, as module:name.")

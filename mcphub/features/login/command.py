@@ -10,7 +10,7 @@ from mcphub.commands.stop import migrated_database, start_django
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="forget", required=True, title="verbs")
+    verbs = parser.add_subparsers(metavar="forget", required=True, title="verbs", dest="verb")
     forget = verbs.add_parser("forget", help="take away all second factors of a person")
     forget.add_argument("name", metavar="NAME", help="the person's name in the hub")
     forget.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")

@@ -42,16 +42,17 @@ KINDS: Mapping[str, NoticeKind] = {
         NoticeKind(
             "connection.changed",
             _("A connection was changed"),
-            _("%(by)s changed the connection %(connection)s: %(fields)s. Its history shows before and after."),
+            _("%(what)s Its history shows before and after."),
             "tools_catalog.view_mcpconnection",
             "tools_catalog_mcpconnection",
+            shown="mcphub.features.notifications.sources:edit_of_connection",
         ),
         NoticeKind(
             "definition.changed",
             _("An upstream changed a definition"),
             _(
-                    "%(connection)s changed the definitions of %(count)s approved tools. Their calls are refused "
-                    "until somebody approves the new definitions."),
+                    "%(connection)s changed definitions that were approved (tools: %(count)s). Calls of these tools "
+                    "are refused until somebody approves the new definitions."),
             "tools_catalog.view_mcpupstreamtool",
             "tools_catalog_mcpupstreamtool",
             ends=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcphub.commands import rows
 from mcphub.commands.person import KIND as PEOPLE
 from mcphub.commands.rows import RowKind
-from mcphub.commands.stop import Stop, migrated_database
+from mcphub.commands.stop import Stop, fills, migrated_database
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -56,10 +56,12 @@ def _declare_subscribe(verbs: Any) -> None:
     add.add_argument(
         "--address-file", metavar="FILE", help="has a webhook's URL; without it, it is read from standard input"
     )
-    add.add_argument("--kind", action="append", default=[], metavar="KIND", help="such as alert.errors; repeated (all)")
-    add.add_argument(
+    kinds = "such as alert.errors; repeated (all)"
+    fills(add.add_argument("--kind", action="append", default=[], metavar="KIND", help=kinds), "kinds")
+    quiet = add.add_argument(
         "--quiet", nargs=2, metavar=("FROM", "TO"), help="nothing between these times, such as 22:00 07:00"
     )
+    fills(quiet, "quiet_from", "quiet_to")
     add.add_argument("--zone", metavar="ZONE", help="time zone of the quiet hours, such as Europe/Berlin (UTC)")
     add.add_argument("--hold-alarms", action="store_true", help="send alarms after the quiet hours, too")
     add.add_argument("--group-seconds", type=int, metavar="N", help="how long notices are gathered (30)")
@@ -110,11 +112,11 @@ def _subscribe(options: argparse.Namespace) -> int:
     if options.quiet:
         row.quiet_from, row.quiet_to = options.quiet
     row.change_reason = options.reason[:300]
+    row.full_clean()
     try:
-        row.full_clean()
         row.set_address(_address(options))
     except ValidationError as error:
-        raise rows.refused("notice subscribe", error) from None
+        raise ValidationError({"email" if options.way == "email" else "address_file": error.messages}) from None
     secret = new_secret() if row.way == Subscription.Way.WEBHOOK else ""
     if secret:
         row.set_secret(secret)

@@ -109,7 +109,7 @@ class Subscription(RecordedModel):
     quiet_from = models.TimeField(_("quiet from"), null=True, blank=True)
     quiet_to = models.TimeField(_("quiet to"), null=True, blank=True)
     zone = models.CharField(
-        _("time zone"), max_length=64, default="UTC", help_text=_("Of the quiet hours, such as Europe/Berlin.")
+        _("time zone"), max_length=64, default="UTC", help_text=_("For the quiet hours, such as Europe/Berlin.")
     )
     alarms_at_once = models.BooleanField(
         _("send alarms during quiet hours"),

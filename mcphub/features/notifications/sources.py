@@ -5,13 +5,14 @@ Each worker can find it out, so the one that holds the lease does, and the next 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import Count, Max
 from django.utils import timezone
+from django.utils.translation import gettext as _t
 
 from invocations.figures.tallies import HOUR, MINUTE, TOOL, Tally
 from invocations.models import CallTally
@@ -21,6 +22,7 @@ from mcphub.features.notifications.models import Notice
 from mcphub.features.signin.models import Consent
 from mcphub.parts import NoticeKind
 from sessions_app.history.models import AuditEvent, WaitingChange
+from sessions_app.history.reading import in_words
 from sessions_app.kit.features import declared, loaded
 from sessions_app.models import ApiKey
 from sessions_app.protocol.json import Json
@@ -219,13 +221,26 @@ def tell_events(position: int) -> int:
 
 
 def _connection_changed(event: AuditEvent) -> Iterator[tuple[str, dict[str, Json], User | None]]:
-    fields = ", ".join(sorted(event.after)) if isinstance(event.after, dict) else ""
+    deed = event.kind.partition(".")[2]
+    fields = ", ".join(sorted(event.after)) if deed == "changed" and isinstance(event.after, dict) else deed
     facts: dict[str, Json] = {
         "by": event.actor_label or event.actor,
         "connection": event.subject_label,
-        "fields": fields or event.kind.partition(".")[2],
+        "fields": fields,
     }
     yield "connection.changed", facts, None
+
+
+def edit_of_connection(facts: Mapping[str, object]) -> dict[str, object]:
+    """Return what was done to a connection, the changed fields by the names that forms show."""
+    told = {name: facts[name] for name in ("by", "connection", "fields")}
+    names = dict.fromkeys(str(told["fields"]).split(", "))
+    if told["fields"] == "created" or "created_at" in names:  # facts of before named the columns of a new row
+        return {"what": _t("%(by)s created the connection %(connection)s.") % told}
+    if told["fields"] == "deleted":
+        return {"what": _t("%(by)s deleted the connection %(connection)s.") % told}
+    told["fields"] = ", ".join(in_words(McpConnection, names))
+    return {"what": _t("%(by)s changed the connection %(connection)s: %(fields)s.") % told}
 
 
 def _key_ends(event: AuditEvent) -> Iterator[tuple[str, dict[str, Json], User | None]]:

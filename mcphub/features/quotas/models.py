@@ -76,7 +76,7 @@ class McpQuota(ScopedModel, LoadableModel):
         help_text=_("Shown to whoever is refused, and recorded with the refusal."),
     )
     words = models.CharField(
-        _("message"), max_length=500, blank=True, help_text=_("Shown when it refuses. Name a contact for more.")
+        _("message"), max_length=500, blank=True, help_text=_("Shown with each refusal. Say who can raise the quota.")
     )
     enabled = models.BooleanField(_("enabled"), default=True)
     per = models.CharField(

@@ -37,7 +37,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     start_django()
     from django.contrib.auth.models import Group
-    from django.core.exceptions import ValidationError
 
     from mcphub.features.signin.grants import services
     from sessions_app import endpoints
@@ -51,10 +50,7 @@ def run(options: argparse.Namespace) -> int:
         named = [options.accountable] if options.accountable else []
         person = next(iter(rows.named(PEOPLE, named, status=2, by="service")), None)
         scopes = options.scope or ["tools:call"]
-        try:
-            made = services.make(options.name, options.endpoint, scopes, groups, answers=person)
-        except ValidationError as error:
-            raise Stop(f"mcphub service: {' '.join(error.messages)}", status=2) from error
+        made = services.make(options.name, options.endpoint, scopes, groups, answers=person)
     print("The secret is shown only now.", file=sys.stderr)
     print(f"client_id      {made.client.client_id}\nclient_secret  {made.secret}")
     return 0

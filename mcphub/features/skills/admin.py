@@ -57,7 +57,7 @@ class SkillForm(_Form):
         required=False,
         assume_scheme="https",
         widget=UnfoldAdminTextInputWidget,
-        help_text=_("Of a zip or a SKILL.md, fetched once without credentials. Replaces all files."),
+        help_text=_("URL of a zip or a SKILL.md, fetched once without credentials. Replaces all files."),
     )
     text = forms.CharField(
         label="SKILL.md",

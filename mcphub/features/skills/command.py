@@ -57,7 +57,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _add(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
     from django.db import transaction
 
     from mcphub.features.skills.contents import SkillRefused
@@ -82,9 +81,6 @@ def _add(options: argparse.Namespace) -> int:
         row.full_clean()
     except SkillRefused as error:
         raise Stop(f"mcphub skill add: {error}") from None
-    except ValidationError as error:
-        words = " ".join(text for texts in error.message_dict.values() for text in texts)
-        raise Stop(f"mcphub skill add: {words}") from None
     with transaction.atomic():
         row.save()
         if options.group is not None:

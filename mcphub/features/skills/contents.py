@@ -130,7 +130,7 @@ def of_files(files: Mapping[str, bytes], left_out: Iterable[str] = ()) -> SkillC
     for path in files:
         check_path(path)
         if any("/".join(path.split("/")[:end]) in files for end in range(1, path.count("/") + 1)):
-            raise SkillRefused(_t("%(path)s lies in what is a file itself.") % {"path": _shown(path)})
+            raise SkillRefused(_t("%(path)s is below a path that is itself a file.") % {"path": _shown(path)})
     if sum(map(len, files.values())) > MOST_BYTES:
         raise SkillRefused(_t("The files of a skill are at most %(most)d bytes together.") % {"most": MOST_BYTES})
     found = SkillContents(dict(sorted(files.items())), frontmatter_of(files[ENTRY]), tuple(left_out))
@@ -255,21 +255,21 @@ def check_frontmatter(found: dict[str, Any]) -> None:
             % {"most": LONGEST_NAME}
         )
     if not isinstance(description, str) or not description.strip() or len(description) > LONGEST_DESCRIPTION:
-        words = _t("The description in the frontmatter must be a text of 1 to %(most)d characters.")
+        words = _t("The description in the frontmatter must be a string of 1 to %(most)d characters.")
         raise SkillRefused(words % {"most": LONGEST_DESCRIPTION})
     compatibility = found.get("compatibility", "-")
     if not isinstance(compatibility, str) or not 0 < len(compatibility) <= _LONGEST_COMPATIBILITY:
-        words = _t("compatibility in the frontmatter must be a text of 1 to %(most)d characters.")
+        words = _t("compatibility in the frontmatter must be a string of 1 to %(most)d characters.")
         raise SkillRefused(words % {"most": _LONGEST_COMPATIBILITY})
     # Clients reject a whole list for one entry with another type.
     if not isinstance(found.get("license", ""), str):
-        raise SkillRefused(_t("license in the frontmatter must be a text. Quote it, or leave it out."))
+        raise SkillRefused(_t("license in the frontmatter must be a string. Quote it, or leave it out."))
     tools = found.get("allowed-tools", [])
     if not isinstance(tools, str) and not _are_texts(tools):
-        raise SkillRefused(_t("allowed-tools in the frontmatter must be a text or a list of texts."))
+        raise SkillRefused(_t("allowed-tools in the frontmatter must be a string or a list of strings."))
     metadata = found.get("metadata", {})
     if not isinstance(metadata, dict) or not _are_texts([*metadata.values()]):
-        raise SkillRefused(_t('metadata in the frontmatter must map names to texts. Quote numbers: version: "1.0".'))
+        raise SkillRefused(_t('metadata in the frontmatter must map names to strings. Quote numbers: version: "1.0".'))
     try:
         length = len(json.canonical(found))
     except ValueError as error:

@@ -167,7 +167,7 @@ class Skill(OwnedModel, LoadableModel):
         if self.as_prompt and self.is_generated:
             problems["as_prompt"] = _t("Its upstream makes it at each read, so it cannot be a prompt.")
         elif self.as_prompt and self._has_namesake():
-            problems["as_prompt"] = _t("There is a prompt with its name.")
+            problems["as_prompt"] = _t("A prompt with its name already exists.")
         folders = self._nested_folders()
         if not isinstance(self.nested, list) or any(each not in folders for each in self.nested):
             words = _t("Enter a list of folders that have a SKILL.md. There are: %(folders)s")
@@ -269,7 +269,7 @@ class Skill(OwnedModel, LoadableModel):
         if clash is not None:
             return {"path": _t("It lies within another skill, or another one within it: %(path)s.") % {"path": clash}}
         if row is not None:
-            return {"path": _t("There is a resource at this address: %(uri)s.") % {"uri": row}}
+            return {"path": _t("A resource already exists at this address: %(uri)s.") % {"uri": row}}
         return {}
 
 

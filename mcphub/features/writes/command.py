@@ -36,14 +36,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _stop(options: argparse.Namespace) -> int:
-    from django.core.exceptions import ValidationError
-
     from mcphub.features.writes.models import WriteStop
 
-    try:
-        row, is_new = WriteStop.objects.stop(_workspace(options), options.reason)
-    except ValidationError as error:
-        raise Stop(f"mcphub writes stop: --reason: {' '.join(error.messages)}", status=2) from None
+    row, is_new = WriteStop.objects.stop(_workspace(options), options.reason)
     if options.json:
         return _print([row])
     if not is_new:

@@ -131,7 +131,21 @@ def moment(field: str, words: _StrOrPromise) -> Any:
         )
 
     shown.__name__ = field  # what addresses call the column
+    shown.is_moment = True  # type: ignore[attr-defined]  # left out where a row is made: it has no times yet
     return shown
+
+
+def _of_a_new_row(fieldsets: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """Return the fieldsets of a form without what a row has only once it is saved: its times and its version."""
+    left = [
+        (name, {**options, "fields": [each for each in options["fields"] if not _is_of_saved_rows(each)]})
+        for name, options in fieldsets
+    ]
+    return [(name, options) for name, options in left if options["fields"]]
+
+
+def _is_of_saved_rows(field: Any) -> bool:
+    return bool(field == "version" or getattr(field, "is_moment", False))
 
 
 def _without(lines: list[Any], begins: tuple[str, ...]) -> list[Any]:
@@ -274,6 +288,8 @@ class HubAdmin(SearchedAdmin):
         context |= {"show_save_and_add_another": False, **self.page_context}
         show_json(context["adminform"], self.model)
         row = kwargs.get("obj")
+        if row is None:
+            context["adminform"].fieldsets = _of_a_new_row(context["adminform"].fieldsets)
         if row is not None and self.page_facts:
             context["row_page"] = page_of(self, request, row)
         if row is not None:

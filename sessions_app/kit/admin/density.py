@@ -40,7 +40,7 @@ def keep(request: HttpRequest) -> HttpResponse | None:
 def shown(request: HttpRequest) -> dict[str, object]:
     """Return the context of a list's density."""
     current = request.COOKIES.get(settings.HUB_DENSITY_COOKIE_NAME)
-    current = current if current in _WORDS else COMFORTABLE
+    current = current if current in _WORDS else COMPACT
     choices = []
     for name, words in _WORDS.items():
         query = request.GET.copy()

@@ -126,7 +126,7 @@ def test_taking_away_is_the_consoles_own_verb_and_on_record(anna: User, payers: 
         ("anna", "left the team"),
     ]
     again = decide(row(review, kind="key"), "keep", rita)
-    assert "taken away before" in again
+    assert "already taken away" in again
 
 
 def test_a_reviewer_does_not_decide_about_their_own_access_nor_by_a_key_that_they_made(rita: User) -> None:

@@ -93,7 +93,7 @@ def test_the_notice_names_the_amount_and_ends() -> None:
     row = alert("Chat costs")
     sources.reconcile(sources.states(), ("alert.spend",))
     notice = Notice.objects.get(kind="alert.spend")
-    assert notice.words == "Chat costs: 12.35 USD spent (*) within 60 minutes; the threshold is 10 USD."
+    assert notice.words == "Chat costs: 12.35 USD spent (*) within 1 hour; the threshold is 10 USD."
     Alert.objects.filter(pk=row.pk).update(enabled=False)
     sources.reconcile(sources.states(), ("alert.spend",))
     assert Notice.objects.get().ended_at is not None

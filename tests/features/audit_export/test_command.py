@@ -51,18 +51,18 @@ def test_a_secret_comes_by_standard_input_and_is_never_printed(home: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "answer"),
+    ("words", "status", "answer"),
     [
-        (S3, "S3 needs the secret access key"),
-        (["audit", "ship", "add", "hook", "webhook", "http://siem.example/"], "address: Enter an https address"),
-        (["audit", "ship", "add", "hook", "webhook", "https://10.0.0.1/"], "address: "),
-        (["audit", "ship", "add", "x", "folder", "x", "--format", "cef"], "format: CEF and LEEF are available"),
-        (["audit", "ship", "remove", "other"], "there is no export destination 'other'. `mcphub audit ship list"),
+        (S3, 2, "--secret-file: S3 needs the secret access key"),
+        (["audit", "ship", "add", "hook", "webhook", "http://siem.example/"], 2, "ADDRESS: Enter an https address"),
+        (["audit", "ship", "add", "hook", "webhook", "https://10.0.0.1/"], 2, "ADDRESS: "),
+        (["audit", "ship", "add", "x", "folder", "x", "--format", "cef"], 2, "--format: CEF and LEEF are available"),
+        (["audit", "ship", "remove", "other"], 1, "there is no export destination 'other'. `mcphub audit ship list"),
     ],
 )
-def test_a_mistake_is_named_and_adds_nothing(words: list[str], answer: str, home: Path) -> None:
+def test_a_mistake_is_named_and_adds_nothing(words: list[str], status: int, answer: str, home: Path) -> None:
     ended = run(home, *words)
-    assert (ended.returncode, ended.stdout) == (1, "")
+    assert (ended.returncode, ended.stdout) == (status, "")
     assert answer in ended.stderr
     with inside(home):
         assert not ShippingTarget.objects.exists()

@@ -85,7 +85,7 @@ def test_before_a_rule_is_saved_the_page_names_what_it_cannot_concern(
     assert not any(told["errors"].values())
     for name in unknown:
         assert name in told["preview"]
-    assert ("Nothing on this hub" in told["preview"]) == bool(unknown)
+    assert ("This hub has nothing" in told["preview"]) == bool(unknown)
 
 
 def test_each_edit_is_a_version_and_an_event() -> None:

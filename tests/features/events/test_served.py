@@ -106,7 +106,7 @@ def test_a_poll_begins_now_and_then_returns_each_event_once_from_every_worker(hu
             break
     assert [each["data"]["subject"] for each in seen] == [f"s{number}" for number in range(7)]
     assert len({each["eventId"] for each in seen}) == 7
-    assert seen[0]["data"]["text"] == "eve changed the connection shop: url. Its history shows before and after."
+    assert seen[0]["data"]["text"] == "eve changed the connection shop: Address. Its history shows before and after."
     assert seen[0]["name"] == "connection.changed"
     assert polled(speaker, "connection.changed", cursor=cursor)["events"] == []
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcphub import clients
 from mcphub.features.importers.configured import drafts, jsonc, secrecy, sources
 from mcphub.features.importers.configured.drafts import Draft, DraftRefused
 from mcphub.features.importers.documents import DocumentRefused
@@ -335,3 +336,12 @@ def test_the_environment_of_a_program_arrives_as_the_file_says(variables: dict[s
         plain = not set("${%<~.") & set(variables[name]) and not secrecy.is_to_fill_in(variables[name])
         if plain:
             assert text == variables[name]
+
+
+@pytest.mark.parametrize("key", [*clients.CLIENTS])
+def test_the_hub_reads_the_configuration_that_it_prints_for_each_client(key: str) -> None:
+    url = "https://hub.example/mcp"
+    made = [*clients.address_only(url), *clients.snippets(url, "YOUR-KEY")]
+    for snippet in (each for each in made if each.key == key and key not in ("claude", "inspector")):
+        (draft,) = sources.read(snippet.text).drafts
+        assert draft.url == (url,)

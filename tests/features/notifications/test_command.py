@@ -59,11 +59,11 @@ def test_a_person_is_subscribed_to_a_webhook_switched_and_unsubscribed(home: Pat
     [
         (["subscribe", "nobody", "x", "console"], 1, "there is no person 'nobody'"),
         (["subscribe", "ada", "x", "email"], 2, "name the address with --email"),
-        (["subscribe", "ada", "x", "email", "--email", "ada"], 1, "Enter a valid email address"),
-        (["subscribe", "ada", "x", "slack"], 1, "Enter the destination address"),
-        (["subscribe", "ada", "x", "console", "--kind", "nothing"], 1, "kinds: Choose from the list: "),
-        (["subscribe", "ada", "x", "console", "--quiet", "10", "late"], 1, "quiet_to: "),
-        (["subscribe", "ada", "x", "console", "--zone", "Mars"], 1, "zone: Unknown time zone"),
+        (["subscribe", "ada", "x", "email", "--email", "ada"], 2, "--email: Enter a valid email address"),
+        (["subscribe", "ada", "x", "slack"], 2, "--address-file: Enter the destination address"),
+        (["subscribe", "ada", "x", "console", "--kind", "nothing"], 2, "--kind: Choose from the list: "),
+        (["subscribe", "ada", "x", "console", "--quiet", "10", "late"], 2, "--quiet: "),
+        (["subscribe", "ada", "x", "console", "--zone", "Mars"], 2, "--zone: Unknown time zone"),
         (["unsubscribe", "ada", "x"], 1, "no subscription of ada named 'x'. `mcphub notice subscriptions` names"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from mcphub.features.notifications import metrics, noticing, sending, service, sources
+from mcphub.features.notifications.catalogue import words_of
 from mcphub.features.notifications.models import Delivery, Notice, Subscription, new_secret
 from sessions_app.history import events
 from tools_catalog.models import McpConnection
@@ -192,3 +194,19 @@ def test_the_badge_counts_what_a_person_chose_and_has_not_seen(viewer: User) -> 
     assert noticing.seen_upto(viewer) == slow.pk
     noticing.see(viewer, 1)
     assert noticing.seen_upto(viewer) == slow.pk
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ("created", "ada created the connection shop."),
+        ("created_at, id, slug", "ada created the connection shop."),
+        ("deleted", "ada deleted the connection shop."),
+        ("connect_seconds, url", "ada changed the connection shop: "),
+    ],
+)
+def test_an_edit_of_a_connection_is_one_sentence_without_names_of_columns(fields: str, words: str) -> None:
+    told = words_of("connection.changed", {"by": "ada", "connection": "shop", "fields": fields})
+    assert told.startswith(words)
+    assert told.endswith(" Its history shows before and after.")
+    assert not {"created_at", "connect_seconds"} & set(re.split(r"\W+", told))

@@ -156,7 +156,7 @@ def test_what_addresses_models_behind_their_users_back_is_shown(
         ({"text": "no skill"}, "must begin with frontmatter"),
         ({"text": TEXT, "path": "acme/other"}, "must end with the name"),
         ({"text": TEXT, "path": "../refunds"}, "Enter a path"),
-        ({"text": TEXT, "path": "taken/refunds"}, "There is a resource"),
+        ({"text": TEXT, "path": "taken/refunds"}, "A resource already exists"),
         ({"text": TEXT, "path": "outer/refunds"}, "lies within another skill"),
     ],
 )

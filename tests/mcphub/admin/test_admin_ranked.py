@@ -132,18 +132,18 @@ def test_five_thousand_tools_cost_no_more_statements_and_no_walk_through_the_tal
 
 def test_the_density_is_kept_by_the_browser_for_every_list(log_in: Any, used: None) -> None:
     client = log_in("Operator")
-    assert "hub-compact" not in client.get(TOOLS).content.decode()
-    kept = client.get(TOOLS, {"density": "compact", "o": "-1", "q": "slow"})
+    assert "hub-compact" in client.get(TOOLS).content.decode()
+    kept = client.get(TOOLS, {"density": "comfortable", "o": "-1", "q": "slow"})
     assert kept.status_code == 302
     assert kept["Location"] == f"{TOOLS}?o=-1&q=slow"
     cookie = kept.cookies[settings.HUB_DENSITY_COOKIE_NAME]
-    assert (cookie.value, cookie["httponly"], cookie["samesite"]) == ("compact", True, "Lax")
+    assert (cookie.value, cookie["httponly"], cookie["samesite"]) == ("comfortable", True, "Lax")
     for address in (TOOLS, CONNECTIONS):
         page = client.get(address).content.decode()
-        assert "hub-compact" in page
-        assert "density=comfortable" in page
-    client.get(TOOLS, {"density": "comfortable"})
-    assert "hub-compact" not in client.get(TOOLS).content.decode()
+        assert "hub-compact" not in page
+        assert "density=compact" in page
+    client.get(TOOLS, {"density": "compact"})
+    assert "hub-compact" in client.get(TOOLS).content.decode()
 
 
 def test_an_unknown_density_changes_nothing(log_in: Any) -> None:

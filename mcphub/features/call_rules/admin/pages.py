@@ -174,7 +174,7 @@ class McpPolicyRuleAdmin(WorkspacePages, CheckedForm, SwitchActions, RecordedAdm
         said = self._said_of(row)
         if row is not None and (unknown := row.unknown_names()):
             names = clipped(", ".join(unknown), 300)
-            warned = mark("warn", _t("Nothing on this hub is named so: %(names)s") % {"names": names})
+            warned = mark("warn", _t("This hub has nothing with these names: %(names)s") % {"names": names})
             said = format_html('<p class="hub-below">{}</p>{}', warned, said)
         return previewed(said)
 

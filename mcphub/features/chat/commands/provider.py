@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from mcphub.commands.stop import Stop, migrated_database, start_django
+from mcphub.commands.stop import Stop, fills, migrated_database, start_django
 
 if TYPE_CHECKING:
     from mcphub.features.chat.models import ChatModel
@@ -15,11 +15,13 @@ _KINDS = ("compatible", "openai", "huawei_maas")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="add", required=True, title="verbs")
+    verbs = parser.add_subparsers(metavar="add", required=True, title="verbs", dest="verb")
     add = verbs.add_parser("add", help="add a provider, or another model to one that is there")
     add.add_argument("name", metavar="NAME", help="stands before the models' names, as in local/llama")
-    add.add_argument("url", metavar="URL", help="the base URL, up to the version: http://127.0.0.1:8080/v1")
-    add.add_argument("--model", required=True, metavar="ID", help="what the provider calls the model")
+    url = add.add_argument("url", metavar="URL", help="the base URL, up to the version: http://127.0.0.1:8080/v1")
+    fills(url, "base_url")
+    model = add.add_argument("--model", required=True, metavar="ID", help="what the provider calls the model")
+    fills(model, "name")
     add.add_argument("--kind", choices=_KINDS, default=_KINDS[0], help=f"whose API it is ({_KINDS[0]})")
     add.add_argument("--key-stdin", action="store_true", help="read the provider's key from standard input")
     add.add_argument("--default", action="store_true", help="ask this model where a request names none")
@@ -30,24 +32,18 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_django()
-    from django.core.exceptions import ValidationError
     from django.db import transaction
 
     key = sys.stdin.readline().strip() if options.key_stdin else ""
     if options.key_stdin and not key:
         raise Stop("mcphub provider add: standard input has no key.", status=2)
-    try:
-        with migrated_database(), transaction.atomic():
-            model = _add(options, key)
-    except ValidationError as error:
-        reasons = [f"{field}: {' '.join(words)}" for field, words in error.message_dict.items()]
-        raise Stop(f"mcphub provider add: {' '.join(reasons)}", status=2) from error
+    with migrated_database(), transaction.atomic():
+        model = _add(options, key)
     print(f"{model.public_id}{', the default model' if model.is_default else ''}")
     return 0
 
 
 def _add(options: argparse.Namespace, key: str) -> ChatModel:
-    """Make the rows; raises ValidationError."""
     from mcphub.features.chat.models import ChatModel, ChatProvider
 
     made = ChatProvider(slug=options.name, kind=options.kind, base_url=options.url)

@@ -149,7 +149,7 @@ class Query(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.state} {self.id}"
+        return str(self.id)
 
 
 class AIResponse(models.Model):

@@ -117,7 +117,7 @@ class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
         self.base_url = self.base_url.strip().rstrip("/").removesuffix("/chat/completions").rstrip("/")
         url = parts_of(self.base_url)
         if url.query or url.fragment:
-            raise ValidationError({"base_url": _("Remove everything from ? or # on.")})
+            raise ValidationError({"base_url": _("Remove ? or # and everything after it.")})
         try:
             EgressPolicy.from_settings().check_url(self.base_url)
         except EgressRefused as error:
