@@ -12,13 +12,14 @@ from typing import Any
 from mcphub.features.importers.candidates import Candidate, Found, says_enough, tool_name, words
 from mcphub.features.importers.documents import DocumentRefused
 from mcphub.features.importers.effects import effects_of
-from mcphub.features.importers.openapi import bodies, pruning, swagger
+from mcphub.features.importers.openapi import bodies, pruning, questions, swagger
 from mcphub.features.importers.openapi.arguments import Arguments
 from mcphub.features.importers.openapi.credentials import Security
 from mcphub.features.importers.openapi.inlining import OperationRefused, Resolver
 from mcphub.features.importers.openapi.servers import Servers
 from sessions_app.protocol import schemas
 from tools_catalog.backends.http.configuration import HttpConfiguration, Service
+from tools_catalog.catalog.searching import EXAMPLES
 
 MOST_OPERATIONS = 30_000
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "trace", "query")
@@ -182,6 +183,7 @@ class _Operation:
         told = told or f"{self._method.upper()} {self._path}"
         if operation.get("deprecated") is True:
             told = f"Deprecated. {told}"
+        asked = operation.get(questions.EXTENSION)
         return {
             "title": words(operation.get("summary"), operation.get("operationId") if self._is_renamed else "")[:200],
             "description": told,
@@ -195,6 +197,7 @@ class _Operation:
                 parameters=arguments.properties,
             ),
             "idempotent": self._method in ("get", "head", "options", "put", "delete"),
+            **({"meta": {EXAMPLES: asked}} if asked else {}),
         }
 
     def _parameters(self) -> list[dict[str, Any]]:
