@@ -20,7 +20,8 @@ class Candidate:
     key: str
     name: str
     definition: dict[str, Any]
-    """Columns of a tool: title, description, input_schema, configuration, read_only, destructive, idempotent."""
+    """Columns of a tool: title, description, input_schema, configuration, read_only, destructive, idempotent, and meta
+    where there are examples of use."""
     tags: tuple[str, ...] = ()
     """Words by which the description groups its operations."""
 

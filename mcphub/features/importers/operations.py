@@ -280,7 +280,11 @@ def _check(
         # How calls are recorded hangs on this, so only an operator changes it.
         definition["read_only"] = row.imported.get("read_only", False)
         definition["destructive"] = definition["destructive"] and not definition["read_only"]
-        written = [name for name, value in definition.items() if not _same(getattr(tool, name), row.imported.get(name))]
+        # Most descriptions have no examples of use, and those of an import before may be gone.
+        before = {"meta": {}, **row.imported}
+        if before["meta"]:
+            definition.setdefault("meta", {})
+        written = [name for name, value in definition.items() if not _same(getattr(tool, name), before.get(name))]
         changes = {
             name: value
             for name, value in definition.items()

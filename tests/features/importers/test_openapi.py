@@ -408,3 +408,36 @@ def test_references_into_what_is_dropped_are_followed() -> None:
     )
     assert not made.refused
     assert by_key(made)["POST /b"].definition["input_schema"]["properties"] == first["properties"]
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        (
+            ["Which tickets are open?", "Which tickets are open?", 7, " Who  waits\nfor us? "],
+            ["Which tickets are open?", "Who waits for us?"],
+        ),
+        (
+            [
+                {"summary": "Which are open?", "description": "Longer."},
+                {"description": "Which are late?"},
+                {"value": 1},
+            ],
+            ["Which are open?", "Which are late?"],
+        ),
+        (
+            {"open": {"summary": "Which are open?", "value": {}}, "late": "Which are late?"},
+            ["Which are open?", "Which are late?"],
+        ),
+        ({"application/json": "{}", "text/plain": {"summary": "A ticket"}}, []),
+        ([f"Question {number}?" for number in range(40)], [f"Question {number}?" for number in range(10)]),
+        (["word " * 1_000, "x" * 1_000, "\u202eopen\x00?", "\u0007"], [("word " * 40).strip(), "x" * 200, "open?"]),
+        ("Which tickets are open?", []),
+        (None, []),
+    ],
+)
+@pytest.mark.parametrize("version", [{"openapi": "3.1.0"}, {"swagger": "2.0"}])
+def test_questions_of_x_examples_are_examples_of_use(given: Any, asked: list[str], version: dict[str, str]) -> None:
+    found = look({**version, "paths": {"/a": {"get": {"operationId": "listTickets", "x-examples": given}}}})
+    [candidate] = found.candidates
+    assert candidate.definition.get("meta") == ({"mcphub/examples": asked} if asked else None)

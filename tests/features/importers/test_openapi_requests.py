@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -385,3 +386,57 @@ def test_an_address_without_a_scheme_has_that_of_the_document() -> None:
     assert "//upload.example/v1" in found.notes[0]
     source = "http://docs.example/o.json"
     assert look({"/a": {"get": {}}}, servers=[{"url": "//h.example"}], source=source).url == "http://h.example"
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "size"),
+    [
+        ("per_page", {"type": "integer", "default": 30}, 25),  # as GitHub describes it
+        ("maxResults", {"type": "integer", "format": "int32", "default": 50}, 25),  # Jira
+        ("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, 25),
+        ("page[size]", {"type": "integer", "maximum": 10}, 10),
+        ("$top", {"type": "integer", "minimum": 0}, 25),  # OData
+        ("pageSize", {"type": "integer", "minimum": 50, "default": 100}, 50),
+        ("limit", {"type": "integer", "exclusiveMaximum": 20}, 19),
+        ("limit", {"type": "integer", "minimum": 30.5, "maximum": 1000}, 31),
+        ("limit", {"type": "integer", "minimum": 20, "maximum": 10}, None),
+        ("limit", {"type": ["integer", "null"], "maximum": 1e300}, None),
+        ("limit", {"type": ["integer", "null"]}, 25),
+        ("limit", {"type": "integer", "default": 10}, None),
+        ("limit", {"type": "integer", "default": 100, "minimum": 100}, None),
+        ("limit", {"type": "integer", "enum": [10, 100]}, None),
+        ("limit", {"type": "integer", "maximum": 0}, None),
+        ("limit", {"type": "string"}, None),
+        ("$count", {"type": "boolean"}, None),
+        ("page", {"type": "integer"}, None),
+        ("offset", {"type": "integer"}, None),
+    ],
+)
+def test_lists_have_a_small_page_unless_a_call_has_another(name: str, schema: Any, size: int | None) -> None:
+    parameters = [
+        {"name": name, "in": "query", "schema": schema},
+        {"name": "state", "in": "query", "schema": {"type": "string"}},
+    ]
+    found = look({"/a": {"get": {"parameters": parameters}}})
+    made = only(found)
+    [argument, _] = made.definition["input_schema"]["properties"]
+    held = made.definition["input_schema"]["properties"][argument]
+    assert held.get("default") == (size if size is not None else schema.get("default"))
+    assert {**held, "default": 0} == {**schema, "default": 0} | (
+        {"description": held["description"]} if "description" in held else {}
+    )
+    key = quote(name, safe="")
+    assert sent(made, state="open")[0] == (f"{key}={size}&state=open" if size else "state=open")
+    assert sent(made, **{argument: 7})[0] == f"{key}=7"
+    told = [f"Page size: operations that send {name}={size} unless a call has another: 1."] if size else []
+    assert [note for note in found.notes if note.startswith("Page size")] == told
+
+
+def test_a_page_size_that_a_call_must_have_or_that_is_of_no_list_stays_as_described() -> None:
+    limit = {"name": "limit", "in": "query", "schema": {"type": "integer"}}
+    deleting = only(look({"/a": {"delete": {"parameters": [limit]}}}))
+    assert sent(deleting) == ("", {}, None)
+    assert deleting.definition["input_schema"]["properties"]["limit"] == {"type": "integer"}
+    required = only(look({"/a": {"get": {"parameters": [{**limit, "required": True}]}}}))
+    assert sent(required)[0] == ""
+    assert required.definition["input_schema"]["properties"]["limit"] == {"type": "integer"}

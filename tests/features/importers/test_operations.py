@@ -15,7 +15,9 @@ from mcphub.features.importers.documents import DocumentRefused
 from mcphub.features.importers.operations import Imported
 from tests.factories import GroupFactory, McpToolDefinitionFactory
 from tools_catalog.bundles import bundle, origins
+from tools_catalog.catalog.searching import Index
 from tools_catalog.models import HttpService, ImportedOperation, McpToolDefinition, McpToolset
+from tools_catalog.models.ruled import definition_of
 
 pytestmark = pytest.mark.django_db
 
@@ -334,3 +336,25 @@ def test_who_asks_hears_how_many_operations_are_checked_and_written() -> None:
     assert heard[0] == ("checked", 0, count)
     assert heard[-1] == ("written", count, count)
     assert heard == sorted(heard)
+
+
+def test_examples_of_use_follow_the_description_until_somebody_writes_others() -> None:
+    bring(FIRST)
+    changed = copy.deepcopy(FIRST)
+    operation = changed["paths"]["/tickets"]["get"]
+    operation["x-examples"] = ["Who waits for an answer?"]
+    assert bring(changed).changed == ["tickets.list"]
+    tool = McpToolDefinition.objects.get(name="tickets.list")
+    assert tool.meta == {"mcphub/examples": ["Who waits for an answer?"]}
+    assert Index({"tickets.list": definition_of(tool), "tickets.read": {"name": "tickets.read"}}).rank("waits") == [
+        tool.name
+    ]
+    assert bring(changed).unchanged == ["tickets.list", "tickets.read"]
+    assert bring(FIRST).changed == ["tickets.list"]
+    tool.refresh_from_db()
+    assert tool.meta == {}
+    tool.meta = {"mcphub/examples": ["Ours?"]}
+    tool.save()
+    assert bring(changed).overridden == {"tickets.list": ["meta"]}
+    tool.refresh_from_db()
+    assert tool.meta == {"mcphub/examples": ["Ours?"]}

@@ -93,7 +93,7 @@ def test_parameters_of_the_path_and_of_the_document_are_taken() -> None:
     shared = [{"name": "ids", "in": "path", "required": True, "type": "array", "items": {"type": "integer"}}]
     paths = {"/pets/{ids}": {"parameters": shared, "get": {"parameters": [{"$ref": "#/parameters/Limit"}]}}}
     made = only(look({}, paths=paths))
-    assert made.definition["input_schema"]["properties"]["limit"] == {"type": "integer", "maximum": 100}
+    assert made.definition["input_schema"]["properties"]["limit"] == {"type": "integer", "maximum": 100, "default": 25}
     assert sent(made, ids=[1, 2], limit=5).url.raw_path == b"/v2/pets/1,2?limit=5"
 
 

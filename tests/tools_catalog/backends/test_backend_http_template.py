@@ -284,3 +284,18 @@ def test_faulty_configuration_names_the_member(member: str, configuration: Any) 
 def test_configuration_tells_its_arguments_and_secrets() -> None:
     assert ITEM.used_arguments == {"id", "part", "q", "tags"}
     assert ITEM.secret_uses == {("KEY", "query.key")}
+
+
+@pytest.mark.parametrize("where", [{"query": {"n": "{n|=25}"}}, {"url": "https://h.example/a?n={n|=25}"}])
+def test_the_query_has_the_usual_value_of_an_absent_argument(where: dict[str, Any]) -> None:
+    url = HttpConfiguration.parse({"method": "GET", "url": "https://h.example/a", **where}).url
+    to = Destination("https://h.example")
+
+    def query(**arguments: Any) -> list[tuple[str, str]]:
+        values = Values(arguments, lambda name, _: name, to)
+        return parse_qsl(url.render(values).query.decode(), keep_blank_values=True)
+
+    assert query() == query(n=None) == [("n", "25")]
+    assert query(n=0) == [("n", "0")]
+    assert query(n="") == [("n", "")]
+    assert query(n=[1, 2]) == [("n", "1"), ("n", "2")]

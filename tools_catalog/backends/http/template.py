@@ -30,6 +30,8 @@ Raises LookupError for one that is not set, SecretError for a damaged one, Execu
 """
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
+_WITH_USUAL = re.compile(r"(\{[^{}|]+)\|=([0-9]{1,19})\}")
+"""A number alone: a credential would be no secret here."""
 _SECRET = "secret:"  # noqa: S105 - the marker of a reference, not a secret
 _BASIC = "basic:"
 _UNSAFE_IN_PATH = re.compile(r"[\x00-\x1f\x7f]")
@@ -48,6 +50,8 @@ class Template:
     parts: tuple[str | tuple[str, str], ...]
     place: str = ""
     """Where its secrets go: `headers.NAME`, `query.NAME`, `body.…`."""
+    usual: str | None = None
+    """The text that is sent in the query if the argument is absent: `25` of `{limit|=25}`."""
 
     @classmethod
     def parse(
@@ -141,6 +145,8 @@ class Template:
         filled = self.fill(values, lambda _, item: scalar_text(item))
         if filled is not None:
             yield styles.encoded(name), styles.encoded(filled)
+        elif self.usual is not None:
+            yield styles.encoded(name), styles.encoded(self.usual)
 
     def fill(self, values: Values, encode: Callable[[str, Json], str]) -> str | None:
         """Return the text, or None when an argument is absent. `encode(name, value)` makes text of a value."""
@@ -255,8 +261,7 @@ class UrlTemplate:
             host=host,
             segments=segments,
             query=tuple(
-                (name, replace(Template.parse(value, where, allowed=styles.IN_PAIRS), place=f"query.{name}"))
-                for name, value, where in pairs
+                (name, replace(_in_query(value, where), place=f"query.{name}")) for name, value, where in pairs
             ),
         )
 
@@ -348,6 +353,13 @@ def header_text(name: str, template: Template, values: Values) -> str | None:
     if filled is not None and _UNSAFE_IN_HEADER.search(filled):
         raise errors.ExecutionError(f"A secret of this tool cannot be sent in the header {name}.")
     return filled
+
+
+def _in_query(text: str, where: str) -> Template:
+    match = _WITH_USUAL.fullmatch(text)
+    if match is None or match[1].startswith((f"{{{_SECRET}", f"{{{_BASIC}", "{+")):
+        return Template.parse(text, where, allowed=styles.IN_PAIRS)
+    return replace(Template.parse(f"{match[1]}}}", where, allowed=styles.IN_PAIRS), usual=match[2])
 
 
 def _styled(name: str, where: str, allowed: frozenset[str]) -> tuple[str, str] | None:

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import unquote
 
+from mcphub.features.importers.openapi import questions
+
 _ITEM = ("$ref", "summary", "servers", "parameters")
 _OPERATION = ("operationId", "summary", "description", "deprecated", "tags", "servers", "security", "parameters")
 _SCHEMAS = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "schemas"})
@@ -59,6 +61,9 @@ def _operation(operation: dict[str, Any]) -> dict[str, Any]:
     made = {name: _plain(operation[name]) for name in _OPERATION if name in operation}
     if "requestBody" in operation:
         made["requestBody"] = _plain(operation["requestBody"])
+    asked = questions.questions(operation.get(questions.EXTENSION))
+    if asked:
+        made[questions.EXTENSION] = asked
     return made
 
 

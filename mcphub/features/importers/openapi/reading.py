@@ -7,24 +7,27 @@ of them are often wrong, and a violated schema would fail the call.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from mcphub.features.importers.candidates import Candidate, Found, says_enough, tool_name, words
 from mcphub.features.importers.documents import DocumentRefused
 from mcphub.features.importers.effects import effects_of
-from mcphub.features.importers.openapi import bodies, pruning, swagger
+from mcphub.features.importers.openapi import bodies, page_sizes, pruning, questions, swagger
 from mcphub.features.importers.openapi.arguments import Arguments
 from mcphub.features.importers.openapi.credentials import Security
 from mcphub.features.importers.openapi.inlining import OperationRefused, Resolver
 from mcphub.features.importers.openapi.servers import Servers
 from sessions_app.protocol import schemas
 from tools_catalog.backends.http.configuration import HttpConfiguration, Service
+from tools_catalog.catalog.searching import EXAMPLES
 
 MOST_OPERATIONS = 30_000
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "trace", "query")
 _NOT_SENT = frozenset({"trace", "query"})
 _MOST_TAGS = 10
 _MOST_PATTERNS_TOLD = 20
+_MOST_SIZES_TOLD = 10
 
 
 def needed(document: dict[str, Any]) -> dict[str, Any]:
@@ -60,6 +63,7 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
         raise DocumentRefused("The document has no paths, so there is nothing to call.")
     taken: set[str] = set()
     unread: dict[str, str] = {}
+    sizes: Counter[str] = Counter()
     operations: list[Any] = []
     count = 0
     for path, given in paths.items():
@@ -81,6 +85,7 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
                 definition = made.definition()
                 name = tool_name(prefix, made.called, taken)
                 secrets |= dict.fromkeys(made.secrets)
+                sizes.update(made.page_sizes)
                 if made.left_out:
                     found.notes.append(
                         f"{key[:200]}: without {', '.join(made.left_out)[:300]}, which tools do not send."
@@ -95,6 +100,10 @@ def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") 
                 found.refused.append((key[:300], str(error)))
     found.account = security.oauth(operations)
     found.notes += _notes(secrets, unread, security, slug)
+    found.notes += [
+        f"Page size: operations that send {size[:100]} unless a call has another: {count}."
+        for size, count in sizes.most_common(_MOST_SIZES_TOLD)
+    ]
     return found
 
 
@@ -146,6 +155,7 @@ class _Operation:
         self._sends_shared = own is None
         self._arguments = Arguments(resolver, own, security.shared)
         self.secrets = own.secrets if own else ()
+        self.page_sizes: list[str] = []
         self._slug = slug
         by_path = f"{method}_{path}"
         called = words(operation.get("operationId"))
@@ -164,6 +174,8 @@ class _Operation:
         arguments = self._arguments
         for parameter in self._parameters():
             arguments.take(parameter)
+        if self._method == "get":
+            self.page_sizes = page_sizes.bound(arguments)
         body: dict[str, Any] = {}
         if "requestBody" in self._operation:
             given = self._resolver.resolve(self._operation["requestBody"])
@@ -182,6 +194,7 @@ class _Operation:
         told = told or f"{self._method.upper()} {self._path}"
         if operation.get("deprecated") is True:
             told = f"Deprecated. {told}"
+        asked = operation.get(questions.EXTENSION)
         return {
             "title": words(operation.get("summary"), operation.get("operationId") if self._is_renamed else "")[:200],
             "description": told,
@@ -195,6 +208,7 @@ class _Operation:
                 parameters=arguments.properties,
             ),
             "idempotent": self._method in ("get", "head", "options", "put", "delete"),
+            **({"meta": {EXAMPLES: asked}} if asked else {}),
         }
 
     def _parameters(self) -> list[dict[str, Any]]:
