@@ -131,7 +131,7 @@ def test_a_search_in_bodies_needs_the_permission() -> None:
 
 def test_a_workspace_finds_its_own_calls_alone(red: Client, home: Path) -> None:
     page = shown(red, "?q=-tool:nothing")
-    assert "Of the workspace red alone." in page
+    assert "Workspace red only." in page
     assert ("echo v" in page, "pay v" in page, "hub-archive-months" in page) == (True, False, False)
     assert red.get(f"{PAGE}{position('echo', home)}/").status_code == 200
     for tool in ("pay", "say"):
