@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,14 @@ from tests.wire.speech import Speaker
 PEERS = Path(__file__).parent / "peers"
 EVERYTHING = {"may_sample": True, "may_list_roots": True}
 """Words of a connection that may ask whatever MCP lets a server ask."""
+
+
+def generations_needed() -> Path:
+    """Return the folder of the TypeScript SDKs of several years, as `install.needed` does for other programs."""
+    found = install.node(install.GENERATIONS, install=bool(os.environ.get("MCPHUB_TEST_CLIENTS")))
+    if found is None:
+        pytest.skip("Not installed. Run python -m tests.clients.install, or set MCPHUB_TEST_CLIENTS=1.")
+    return found
 
 
 class Peer:

@@ -19,7 +19,7 @@ import pytest
 from tests.clients import install
 from tests.servers import free_port, until
 from tests.upstreams import direct
-from tests.upstreams.conftest import PEERS, Operator
+from tests.upstreams.conftest import PEERS, Operator, generations_needed
 from tests.wire.speech import Speaker
 
 pytestmark = pytest.mark.rig
@@ -67,14 +67,10 @@ class Generation:
 
     def command(self, *words: str) -> list[str]:
         if self.name in PYTHON:
-            python = install.python(self.name, install=False)
-            if python is None:
-                pytest.skip("Not installed: python -m tests.clients.install")
+            python = install.needed(self.name)
             library = "fastmcp" if self.name.startswith("fastmcp") else "mcp"
             return [str(python), str(PEERS / "generation.py"), library, self.transport, *words]
-        folder = install.node(install.GENERATIONS, install=False)
-        if folder is None:
-            pytest.skip("Not installed: python -m tests.clients.install")
+        folder = generations_needed()
         scripts = install.scripts(folder, install.GENERATIONS.parent)
         return [str(folder / "node_modules/.bin/node"), str(scripts / "serve.mjs"), self.name, self.transport, *words]
 

@@ -17,7 +17,7 @@ from tests.clients import install
 from tests.features.skills import operations as skills
 from tests.servers import Hub, until
 from tests.upstreams import connecting
-from tests.upstreams.conftest import Operator, Peer
+from tests.upstreams.conftest import Operator, Peer, generations_needed
 from tests.waiting import PATIENCE_SECONDS
 from tests.wire.speech import Speaker
 
@@ -57,9 +57,7 @@ def peer(server: str, folder: Path) -> Peer:
     library, _, kind = server.partition(" ")
     if library == "fastmcp":
         return Peer("skills_fast.py", str(folder), python=str(install.needed("fastmcp")))
-    packages = install.node(install.GENERATIONS, install=False)
-    if packages is None:
-        pytest.skip("Not installed: python -m tests.clients.install")
+    packages = generations_needed()
     script = install.scripts(packages, install.GENERATIONS.parent) / "skills.mjs"
     return Peer(str(script), str(folder), kind, python=str(packages / "node_modules/.bin/node"))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -14,15 +16,19 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from mcphub.features.events import offers, subscribing
+from mcphub.features.events import arguments, offers, subscribing
+from mcphub.features.events.arguments import ArgumentsMisfit
 from mcphub.features.events.models import EventSubscription, UpstreamEvent
 from mcphub.features.notifications.catalogue import title_of
 from sessions_app.history import events
-from sessions_app.kit.admin.base import ReadOnlyAdmin, mark, moment
+from sessions_app.kit.admin.base import ReadOnlyAdmin, is_confirmed, mark, moment
+from sessions_app.kit.admin.json_field import JSONFormField
 from sessions_app.kit.admin.parts import column
-from sessions_app.kit.shown import cell, mono
+from sessions_app.kit.shown import cell, clipped, mono
 from sessions_app.protocol import json
 
+_MOST_SHOWN = 2000
+"""Characters of a schema beside its field; the page of the type has all of them."""
 _MADE, _EXPIRES = moment("created_at", _("created")), moment("expires_at", _("expires"))
 _RECEIVED = moment("last_received_at", _("last received"))
 _SENT, _FAILING = moment("last_sent_at", _("last sent")), moment("failing_since", _("failing since"))
@@ -84,6 +90,31 @@ class EventSubscriptionAdmin(ReadOnlyAdmin):
         return None
 
 
+class EventArgumentsForm(forms.Form):
+    """The arguments that a type of events is received with, beside the schema that they have to fit."""
+
+    given = JSONFormField(label=_("arguments"))
+
+    def __init__(self, data: Any, *, row: UpstreamEvent) -> None:
+        super().__init__(data, initial={"given": row.arguments})
+        self._row = row
+        field = self.fields["given"]
+        field.help_text = _t("One set for all clients, by this schema: %(schema)s") % {
+            "schema": clipped(json.dumps(row.offered["inputSchema"]).decode(), _MOST_SHOWN)
+        }
+        field.widget.attrs["rows"] = 5
+
+    @property
+    def arguments(self) -> Any:
+        return self.cleaned_data.get("given") if self.is_bound and self.is_valid() else None
+
+    def clean_given(self) -> Any:
+        given = self.cleaned_data["given"]
+        if words := arguments.problem(self._row.offered, given):
+            raise ValidationError(words)
+        return given
+
+
 @admin.register(UpstreamEvent)
 class UpstreamEventAdmin(ReadOnlyAdmin):
     list_display = ["name", "shown_state", "received", "repeated", "refused", "gaps", _RECEIVED]
@@ -92,12 +123,13 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
     actions = ["approve_selected", "stop_selected"]
     list_select_related = ["connection__event_source"]
     fieldsets: ClassVar[Any] = [
-        (None, {"fields": ["name", "connection", "shown_state", "shown_offered", "shown_approved"]}),
+        (None, {"fields": ["name", "connection", "shown_state", "shown_offered", "shown_approved", "shown_arguments"]}),
         (_("Received"), {"fields": ["received", "repeated", "refused", "last_refusal", "gaps", _RECEIVED]}),
     ]
 
     shown_offered = column(_("definition"), lambda row: mono(json.dumps(row.offered).decode()))
     shown_approved = column(_("approved definition"), lambda row: mono(json.dumps(row.approved).decode()))
+    shown_arguments = column(_("arguments"), lambda row: mono(json.dumps(row.arguments).decode()))
 
     @admin.display(description=_("state"))
     def shown_state(self, row: UpstreamEvent) -> SafeString:
@@ -109,22 +141,32 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
             "changed": ("wait", _t("Changed at the upstream: approve it again")),
             "on": ("good", _t("On")),
         }
-        return mark(*shown[row.state])
+        found = mark(*shown[row.state])
+        return format_html("{} {}", found, cell(row.misfit)) if row.misfit else found
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("tools_catalog.approve_mcpupstreamtool")
 
     @admin.action(description=_("Approve the selected"), permissions=["decide"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet[UpstreamEvent]) -> Any:
+        form = self._arguments_form(request, queryset)
         return self._decided(
             request,
             queryset,
             "approve_selected",
-            offers.approve,
+            lambda row, who, why: offers.approve(row, who, why, None if form is None else form.arguments),
             lambda count: ngettext("Approve %(count)d upstream event?", "Approve %(count)d upstream events?", count),
             _t("The hub receives them, and serves them to every client that sees a tool of the upstream."),
             _t("Approve"),
+            form=form,
         )
+
+    def _arguments_form(self, request: HttpRequest, queryset: QuerySet[UpstreamEvent]) -> EventArgumentsForm | None:
+        """Return the form for the arguments of the one type that is selected; None where none are asked for."""
+        rows = list(queryset[:2])
+        if len(rows) != 1 or "inputSchema" not in rows[0].offered:
+            return None
+        return EventArgumentsForm(request.POST if is_confirmed(request) else None, row=rows[0])
 
     @admin.action(description=_("Stop the selected"), permissions=["decide"])
     def stop_selected(self, request: HttpRequest, queryset: QuerySet[UpstreamEvent]) -> Any:
@@ -136,6 +178,7 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
             lambda count: ngettext("Stop %(count)d upstream event?", "Stop %(count)d upstream events?", count),
             _t("The hub receives them no more, and subscriptions to them end."),
             _t("Stop"),
+            danger=True,
         )
 
     def _decided(
@@ -147,14 +190,17 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
         question: Callable[[int], str],
         words: str,
         verb: str,
+        **more: Any,
     ) -> Any:
-        page = self.confirmation_of(
-            request, queryset, name, question, words, verb, reason=True, danger=decide is offers.stop
-        )
+        page = self.confirmation_of(request, queryset, name, question, words, verb, reason=True, **more)
         if page is not None:
             return page
-        who, why = events.actor_of(request.user), request.POST.get("reason", "").strip()
-        done = sum(decide(row, who, why) for row in queryset)
+        who, why, done = events.actor_of(request.user), request.POST.get("reason", "").strip(), 0
+        for row in queryset:
+            try:
+                done += decide(row, who, why)
+            except ArgumentsMisfit as error:
+                self.message_user(request, error.message, messages.ERROR)
         told = ngettext("%(count)d upstream event changed.", "%(count)d upstream events changed.", done)
         self.message_user(request, told % {"count": done}, messages.SUCCESS)
         return None

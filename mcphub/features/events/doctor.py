@@ -18,9 +18,14 @@ def check() -> Iterator[Finding]:
             % {"connection": source.connection.slug, "why": source.problem},
             _("Ask whoever runs the upstream to change its list."),
         )
-    for row in UpstreamEvent.objects.served().exclude(problem=""):
+    for row in UpstreamEvent.objects.served():
+        if not row.trouble:
+            continue
+        remedy = _("The hub tries it again. `mcphub event stop %(name)s` ends it.")
+        if row.misfit:
+            remedy = _("The upstream takes other arguments now: `mcphub event approve %(name)s --arguments JSON`.")
         yield Finding(
             "wrong",
-            _("The upstream event %(name)s is not received: %(why)s") % {"name": row.name, "why": row.problem},
-            _("The hub tries it again. `mcphub event stop %(name)s` ends it.") % {"name": row.name},
+            _("The upstream event %(name)s is not received: %(why)s") % {"name": row.name, "why": row.trouble},
+            remedy % {"name": row.name},
         )

@@ -111,7 +111,7 @@ def check_size(size: int) -> None:
 def target(event_id: int) -> CallbackTarget:
     """Return the type of an address with its secret. Raises CallbackMissing, RateLimited, SecretError."""
     row = UpstreamCallback.objects.select_related("event__connection").filter(pk=event_id).first()
-    if row is None or not row.event.approved or not row.event.connection.enabled:
+    if row is None or not row.event.connection.enabled or not _is_wanted(row):
         raise CallbackMissing
     paused = EventSource.objects.filter(pk=row.event.connection_id).values_list("paused_until", flat=True).first()
     if paused is not None and paused > timezone.now():
@@ -164,40 +164,59 @@ def _is_first(event_id: int, message_id: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerSubscription:
+    """A subscription at an upstream that is to end there."""
+
+    event_id: int
+    name_there: str
+    url: str
+    arguments: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
 class OwnSubscription:
     """A subscription of the hub as it asks an upstream for it."""
 
     url: str
     secret: str
-    former_url: str = ""
-    """Another address, at which the upstream still delivers."""
+    former: FormerSubscription | None = None
+    """Another one, for which the upstream still delivers."""
 
 
 @transaction.atomic
-def prepare(event_id: int, url: str) -> OwnSubscription:
+def prepare(event_id: int, url: str, arguments: dict[str, Json]) -> OwnSubscription:
     """Return the subscription of a type, made where there is none: deliveries may come before the upstream answers.
 
     Raises SecretError.
     """
-    row = UpstreamCallback.objects.select_for_update().filter(pk=event_id).first()
-    if row is not None and row.url == url:
+    row = UpstreamCallback.objects.select_for_update().select_related("event").filter(pk=event_id).first()
+    if row is not None and row.url == url and row.arguments == arguments:
         return OwnSubscription(url, row.secret())
-    former = "" if row is None else row.url
+    former = None if row is None else _former(row)
     secret = "whsec_" + base64.b64encode(randomness.token_bytes(32)).decode()
-    fresh = UpstreamCallback(event_id=event_id, url=url)
+    fresh = UpstreamCallback(event_id=event_id, url=url, arguments=arguments)
     fresh.seal(secret)
     fresh.save()
     return OwnSubscription(url, secret, former)
 
 
-def left(connection_id: int) -> list[tuple[int, str, str]]:
-    """Return the subscriptions at an upstream that nobody wants any more: key, name there, address."""
+def left(connection_id: int) -> list[FormerSubscription]:
+    """Return the subscriptions at an upstream that nobody wants any more."""
     rows = UpstreamCallback.objects.filter(event__connection_id=connection_id).select_related("event")
     return [
-        (row.pk, row.event.name_there, row.url)
+        _former(row)
         for row in rows
-        if not row.event.approved or row.event.offered.get("delivery") != ["webhook"]
+        if not _is_wanted(row) or row.event.misfit or row.event.offered.get("delivery") != ["webhook"]
     ]
+
+
+def _is_wanted(row: UpstreamCallback) -> bool:
+    """Return True where its type is approved with the arguments that it was subscribed with."""
+    return bool(row.event.approved) and row.arguments == row.event.arguments
+
+
+def _former(row: UpstreamCallback) -> FormerSubscription:
+    return FormerSubscription(row.pk, row.event.name_there, row.url, row.arguments)
 
 
 def forget(event_id: int) -> None:

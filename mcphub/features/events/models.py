@@ -11,6 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from mcphub.features.events import arguments
 from sessions_app.kit.fields import JSONText
 from tools_catalog import secrets
 from tools_catalog.models import McpConnection
@@ -242,6 +243,8 @@ class UpstreamEvent(models.Model):
     """As the upstream listed it last; empty: it lists it no more."""
     approved = JSONText(_("approved definition"), default=dict, editable=False)
     """Served, and held against the events that come. Empty: not approved."""
+    arguments = JSONText(_("arguments"), default=dict, editable=False)
+    """Sent with each request for it, as they were given at the approval."""
     cursor = models.TextField(blank=True, editable=False)
     """Where to go on there, as JSON; empty: from now on."""
     due_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -280,9 +283,21 @@ class UpstreamEvent(models.Model):
             return "waits"
         if not self.offered:
             return "gone"
-        if self.problem:
+        if self.problem and not self.misfit:
             return "failing"
         return "changed" if self.approved != self.offered else "on"
+
+    @property
+    def misfit(self) -> str:
+        """The reason for which the type, as it is listed now, cannot be received with the arguments of its approval."""
+        if not self.approved or not self.offered or self.approved == self.offered:
+            return ""
+        return arguments.problem(self.offered, self.arguments)
+
+    @property
+    def trouble(self) -> str:
+        """The reason for which the type is not received now; empty where it is."""
+        return self.misfit or self.problem
 
 
 class UpstreamCallback(models.Model):
@@ -291,6 +306,8 @@ class UpstreamCallback(models.Model):
     event = models.OneToOneField(UpstreamEvent, models.CASCADE, primary_key=True, related_name="callback")
     url = models.CharField(max_length=500)
     """The address that the upstream was given."""
+    arguments = JSONText(default=dict)
+    """Those that it was subscribed with: an upstream finds a subscription by them, too."""
     secret_ciphertext = models.TextField()
     control_ids = JSONText(default=list)
     """The `webhook-id` of the newest messages that were no events: each counts once."""

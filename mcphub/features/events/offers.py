@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils import timezone
 
+from mcphub.features.events import arguments
+from mcphub.features.events.arguments import ArgumentsMisfit
 from mcphub.features.events.models import EventSource, UpstreamEvent
 from sessions_app.history import events
 from sessions_app.history.events import Actor
@@ -66,8 +68,8 @@ def _definition(entry: Json) -> tuple[dict[str, Json] | None, str]:
     try:
         schemas.check(schema)
         schemas.check(wish)
-        if not schemas.compile(wish).is_valid({}):
-            return None, f"{name} needs arguments, which the hub does not have."
+        if wish.get("type", "object") != "object":
+            return None, f"{name} has arguments that are no object."
         if len(json.canonical(entry)) > _MOST_BYTES:
             return None, f"The definition of {name} is larger than {_MOST_BYTES} bytes."
     except (SchemaRejected, ValueError, TypeError, RecursionError) as error:
@@ -78,6 +80,7 @@ def _definition(entry: Json) -> tuple[dict[str, Json] | None, str]:
         "description": words[:_MOST_WORDS] if isinstance(words, str) else "",
         "delivery": list[Json](offered),
         "payloadSchema": schema,
+        **({"inputSchema": wish} if arguments.taken(wish) else {}),
     }, ""
 
 
@@ -102,14 +105,26 @@ def reconcile(connection_id: int, offers: EventOffers) -> None:
 
 
 @transaction.atomic
-def approve(row: UpstreamEvent, by: Actor, why: str) -> bool:
-    """Serve and receive a type by the definition that the row has; return False where nothing changes."""
+def approve(row: UpstreamEvent, by: Actor, why: str, given: Json = None) -> bool:
+    """Serve and receive a type by the definition that the row has; return False where nothing changes.
+
+    `given` are the arguments that it is received with; None: those of the approval before, of a type that takes some.
+    Raises ArgumentsMisfit.
+    """
     now = UpstreamEvent.objects.select_for_update().get(pk=row.pk)
-    if not now.offered or now.offered != row.offered or now.approved == now.offered:
+    kept = now.arguments if "inputSchema" in now.offered else {}
+    wanted = kept if given is None else given
+    is_same = now.approved == now.offered and now.arguments == wanted
+    if not now.offered or now.offered != row.offered or is_same:
         return False
-    before, now.approved, now.due_at, now.problem = now.approved, now.offered, timezone.now(), ""
-    now.save(update_fields=["approved", "due_at", "problem"])
-    _record("upstream_event.approved", now, by, why, before, now.approved)
+    if words := arguments.problem(now.offered, wanted):
+        raise ArgumentsMisfit(f"{now.name}: {words}")
+    before = _bound(now)
+    if now.arguments != wanted:  # a place is one among the events of the arguments
+        now.cursor = ""
+    now.approved, now.arguments, now.due_at, now.problem = now.offered, wanted, timezone.now(), ""
+    now.save(update_fields=["approved", "arguments", "cursor", "due_at", "problem"])
+    _record("upstream_event.approved", now, by, why, before, _bound(now))
     return True
 
 
@@ -119,10 +134,15 @@ def stop(row: UpstreamEvent, by: Actor, why: str) -> bool:
     now = UpstreamEvent.objects.select_for_update().get(pk=row.pk)
     if not now.approved:
         return False
-    before, now.approved, now.cursor = now.approved, {}, ""
+    before, now.approved, now.cursor = _bound(now), {}, ""
     now.save(update_fields=["approved", "cursor"])
     _record("upstream_event.stopped", now, by, why, before, {})
     return True
+
+
+def _bound(row: UpstreamEvent) -> dict[str, Json]:
+    """Return all that an approval binds to."""
+    return {**row.approved, "arguments": row.arguments} if row.approved and row.arguments else row.approved
 
 
 def _record(

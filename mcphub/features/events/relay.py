@@ -20,7 +20,7 @@ from django.utils import timezone
 from invocations.subject import RowSubject
 from mcphub.features.events import incoming, offers, taking
 from mcphub.features.events.errors import DRAFT_NOT_FOUND, DRAFT_UNSUPPORTED, NOT_FOUND, UNSUPPORTED
-from mcphub.features.events.incoming import CallbackTarget
+from mcphub.features.events.incoming import CallbackTarget, FormerSubscription
 from mcphub.features.events.models import EventSource, UpstreamEvent
 from mcphub.features.events.taking import LeaseLost
 from sessions_app.protocol import errors, json
@@ -68,9 +68,10 @@ class WantedEvent:
     way: str
     cursor: Json
     failures: int
+    arguments: dict[str, Json]
 
     def params(self) -> dict[str, Json]:
-        return {"name": self.name_there, "arguments": {}, "cursor": self.cursor}
+        return {"name": self.name_there, "arguments": self.arguments, "cursor": self.cursor}
 
 
 class EventRelay:
@@ -137,7 +138,7 @@ class EventRelay:
     async def _receive(self, connection_id: int, slug: str) -> None:
         """Receive for one upstream while this worker has its lease and the connection stays as it is."""
         connection = self._pool.find(slug)
-        streams: dict[int, asyncio.Task[None]] = {}
+        streams: dict[int, tuple[dict[str, Json], asyncio.Task[None]]] = {}
         try:
             while connection is not None and self._pool.find(slug) is connection:
                 await self._list(connection, connection_id)
@@ -145,8 +146,8 @@ class EventRelay:
                 wanted = await database_sync_to_async(_wanted)(connection_id)
                 due = {each.id: each for each in wanted or ()}
                 approved = await database_sync_to_async(_approved)(connection_id)
-                for event_id, task in list(streams.items()):
-                    if event_id not in approved:
+                for event_id, (arguments, task) in list(streams.items()):
+                    if approved.get(event_id) != arguments:
                         task.cancel()
                     if task.done():
                         del streams[event_id]
@@ -154,7 +155,8 @@ class EventRelay:
                             task.result()
                 for each in due.values():
                     if each.way == "push" and each.id not in streams:
-                        streams[each.id] = asyncio.create_task(self._attempt(connection, each, self._stream))
+                        following = asyncio.create_task(self._attempt(connection, each, self._stream))
+                        streams[each.id] = (each.arguments, following)
                     elif each.way == "poll":
                         await self._attempt(connection, each, self._poll)
                     elif each.way == "webhook":
@@ -165,9 +167,10 @@ class EventRelay:
         except Exception as error:
             logger.warning("Events of %s are not received for a while: %s", slug, error)
         finally:
-            for task in streams.values():
+            tasks = [task for _, task in streams.values()]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*streams.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.shield(database_sync_to_async(taking.release)(self._process_id, [connection_id]))
 
     async def _list(self, connection: Connection, connection_id: int) -> None:
@@ -279,9 +282,9 @@ class EventRelay:
             raise errors.ConnectionFailed(
                 "It comes by webhook alone, and MCPHUB_PUBLIC_URL is no https address, which the upstream has to reach."
             )
-        own = await database_sync_to_async(incoming.prepare)(wanted.id, url)
-        if own.former_url:
-            await self._unsubscribe(connection, wanted.name_there, own.former_url)
+        own = await database_sync_to_async(incoming.prepare)(wanted.id, url, wanted.arguments)
+        if own.former is not None:
+            await self._unsubscribe(connection, own.former)
         delivery: dict[str, Json] = {"mode": "webhook", "url": own.url, "secret": own.secret}
         params = {**wanted.params(), "delivery": delivery, "ttlMs": int(_WISHED_TTL_SECONDS * 1000)}
         async with asyncio.timeout(_ASK_SECONDS):
@@ -293,20 +296,23 @@ class EventRelay:
 
     async def _leave(self, connection: Connection, connection_id: int) -> None:
         """End the subscriptions at an upstream that nobody wants any more."""
-        for event_id, name, url in await database_sync_to_async(incoming.left)(connection_id):
-            await self._unsubscribe(connection, name, url)
-            await database_sync_to_async(incoming.forget)(event_id)
+        for each in await database_sync_to_async(incoming.left)(connection_id):
+            await self._unsubscribe(connection, each)
+            await database_sync_to_async(incoming.forget)(each.event_id)
 
-    async def _unsubscribe(self, connection: Connection, name: str, url: str) -> None:
+    async def _unsubscribe(self, connection: Connection, former: FormerSubscription) -> None:
         """End a subscription. Where the upstream does not take it, the subscription ends by its time."""
-        params: dict[str, Json] = {"name": name, "arguments": {}, "delivery": {"mode": "webhook", "url": url}}
+        delivery: dict[str, Json] = {"mode": "webhook", "url": former.url}
+        params: dict[str, Json] = {"name": former.name_there, "arguments": former.arguments, "delivery": delivery}
         try:
             async with asyncio.timeout(_ASK_SECONDS):
                 await connection.ask("events/unsubscribe", params)
         except HeldElsewhere:
             raise
         except (HubError, TimeoutError) as error:
-            logger.info("The subscription to %s of %s was not ended: %s", name, connection.spec.slug, error)
+            logger.info(
+                "The subscription to %s of %s was not ended: %s", former.name_there, connection.spec.slug, error
+            )
 
     async def deliver(self, target: CallbackTarget, message_id: str, message: dict[str, Json]) -> dict[str, Json]:
         """Take one message that an upstream delivered and signed, at any worker; return the answer.
@@ -369,7 +375,8 @@ class EventRelay:
         subject = _subject(wanted.name, connection.spec.slug)
         inspected = [await self._inspected(each, subject) for each in came[: taking.MOST_IN_BATCH + 1]]
         store = database_sync_to_async(taking.take)
-        return await asyncio.shield(store(self._process_id, wanted.id, inspected, cursor, skipped=skipped))
+        taken = store(self._process_id, wanted.id, inspected, cursor, skipped=skipped, asked_with=wanted.arguments)
+        return await asyncio.shield(taken)
 
     async def _inspected(self, entry: Json, subject: RowSubject) -> Json | taking.NotTaken:
         if not isinstance(entry, dict) or taking.wrong_data(entry.get("data")):
@@ -411,14 +418,18 @@ def _wanted(connection_id: int) -> list[WantedEvent]:
             way=next(way for way in offers.WAYS if way in row.offered["delivery"]),
             cursor=json.loads_stored(row.cursor) if row.cursor else None,
             failures=row.failures,
+            arguments=row.arguments,
         )
         for row in rows
+        if not row.misfit
     ]
     return [each for each in found if not is_paused or each.way == "webhook"]
 
 
-def _approved(connection_id: int) -> set[int]:
-    return set(UpstreamEvent.objects.served().filter(connection_id=connection_id).values_list("pk", flat=True))
+def _approved(connection_id: int) -> dict[int, dict[str, Json]]:
+    """Return the arguments of the types that may be received."""
+    rows = UpstreamEvent.objects.served().filter(connection_id=connection_id)
+    return {row.pk: row.arguments for row in rows if not row.misfit}
 
 
 def _is_list_due(connection_id: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -14,11 +13,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from mcphub.features.events import offers, subscribing
+from mcphub.features.events.arguments import ArgumentsMisfit
 from mcphub.features.events.errors import EventCallback, EventExhausted, EventForbidden
 from mcphub.features.events.models import EventSubscription, UpstreamEvent
 from mcphub.features.events.subscriber import EventSubscriber
 from sessions_app.caller import caller_of_key, person_of
-from sessions_app.history.events import Actor, actor_of
+from sessions_app.history.events import actor_of
 from sessions_app.kit.lists.filters import ListFilter, YesOrNo
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.json_fields import JSONObject
@@ -148,6 +148,8 @@ class UpstreamEventSerializer(RowSerializer[UpstreamEvent]):
     state = serializers.ChoiceField(choices=UpstreamEvent.STATES, read_only=True)
     offered = JSONObject(read_only=True, help_text="As the upstream lists it now; empty where it does not any more.")
     approved = JSONObject(read_only=True, help_text="Served, and held against what comes.")
+    arguments = JSONObject(read_only=True, help_text="With which it is received.")
+    problem = serializers.CharField(source="trouble", read_only=True, help_text="Why it is not received now.")
 
     class Meta:
         model = UpstreamEvent
@@ -159,6 +161,7 @@ class UpstreamEventSerializer(RowSerializer[UpstreamEvent]):
             "problem",
             "offered",
             "approved",
+            "arguments",
             "received",
             "repeated",
             "refused",
@@ -171,6 +174,12 @@ class UpstreamEventSerializer(RowSerializer[UpstreamEvent]):
 
 class EventDecisionSerializer(AskedSerializer):
     reason = StrictText(required=False, allow_blank=True, default="", max_length=300, help_text="Kept in the history.")
+
+
+class EventApprovalSerializer(EventDecisionSerializer):
+    arguments = JSONObject(
+        required=False, help_text="By the `inputSchema` of the definition. Without them, those of the approval before."
+    )
 
 
 @extend_schema_view(
@@ -195,13 +204,22 @@ class UpstreamEventViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, Row
 
     @extend_schema(
         summary="Approve a type of events",
-        request=EventDecisionSerializer,
+        request=EventApprovalSerializer,
         responses={200: UpstreamEventSerializer},
         description="By people who are logged in. The hub receives it, by the definition that is offered now.",
     )
     @action(detail=True, methods=["post"])
     def approve(self, request: Request, pk: str) -> Response:
-        return self._decided(request, offers.approve, "Nothing is offered that is not approved.")
+        asked = EventApprovalSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        wish = asked.validated_data
+        try:
+            is_new = offers.approve(self.get_object(), actor_of(request.user), wish["reason"], wish.get("arguments"))
+        except ArgumentsMisfit as error:
+            raise serializers.ValidationError({"arguments": [error.message]}) from error
+        if not is_new:
+            raise Conflict("Nothing is offered that is not approved.")
+        return Response(self.get_serializer(self.get_object()).data)
 
     @extend_schema(
         summary="Stop a type of events",
@@ -211,11 +229,8 @@ class UpstreamEventViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, Row
     )
     @action(detail=True, methods=["post"])
     def stop(self, request: Request, pk: str) -> Response:
-        return self._decided(request, offers.stop, "It is not approved.")
-
-    def _decided(self, request: Request, decide: Callable[[UpstreamEvent, Actor, str], bool], words: str) -> Response:
         asked = EventDecisionSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
-        if not decide(self.get_object(), actor_of(request.user), asked.validated_data["reason"]):
-            raise Conflict(words)
+        if not offers.stop(self.get_object(), actor_of(request.user), asked.validated_data["reason"]):
+            raise Conflict("It is not approved.")
         return Response(self.get_serializer(self.get_object()).data)

@@ -104,15 +104,24 @@ def release(process_id: str, connection_ids: Iterable[int] | None = None) -> Non
 
 
 def take(
-    process_id: str | None, event_id: int, came: Sequence[Json | NotTaken], cursor: Json, *, skipped: bool = False
+    process_id: str | None,
+    event_id: int,
+    came: Sequence[Json | NotTaken],
+    cursor: Json,
+    *,
+    skipped: bool = False,
+    asked_with: dict[str, Json] | None = None,
 ) -> Taken:
     """Store a batch of one type. `cursor` is the place after the batch; None: the upstream has no places.
 
     Without a process, for deliveries of an upstream, any worker may. A NotTaken in `came` stands for an event that is
-    refused. `skipped`: the upstream states that it left out events. Raises LeaseLost.
+    refused. `skipped`: the upstream states that it left out events. `asked_with`: the arguments of the request, which
+    may have been approved with others meanwhile. Raises LeaseLost.
     """
     with transaction.atomic():
         row = _held(process_id, event_id)
+        if asked_with is not None and asked_with != row.arguments:
+            raise LeaseLost
         source = EventSource.objects.get(pk=row.connection_id)
         validator = _validator(json.canonical(row.approved["payloadSchema"]))
         batch: dict[str, ReceivedEvent] = {}

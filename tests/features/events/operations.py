@@ -62,12 +62,26 @@ def senders() -> list[int]:
     return [chosen.pid] if chosen is not None else []
 
 
-def approve_event(name: str) -> bool:
+def approve_event(name: str, arguments: dict[str, Any] | None = None) -> bool:
     from mcphub.features.events import offers
     from mcphub.features.events.models import UpstreamEvent
     from sessions_app.history.events import on_the_machine
 
-    return offers.approve(UpstreamEvent.objects.get(name=name), on_the_machine(), "")
+    return offers.approve(UpstreamEvent.objects.get(name=name), on_the_machine(), "", arguments)
+
+
+def list_again() -> int:
+    """Have the hub read the types of its upstreams now."""
+    from mcphub.features.events.models import EventSource
+
+    return EventSource.objects.update(listed_at=None)
+
+
+def trouble_of(name: str) -> list[str]:
+    from mcphub.features.events.models import UpstreamEvent
+
+    row = UpstreamEvent.objects.get(name=name)
+    return [row.state, row.trouble]
 
 
 def stop_event(name: str) -> bool:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from mcphub.features.events import doctor, incoming, offers, taking
 from mcphub.features.events.errors import CallbackMissing, DeliveryUnsigned
-from mcphub.features.events.incoming import SignedHeaders
+from mcphub.features.events.incoming import FormerSubscription, SignedHeaders
 from mcphub.features.events.models import EventSource, Occurrence, UpstreamCallback, UpstreamEvent
 from mcphub.features.events.taking import Taken
 from sessions_app.protocol.errors import InvalidRequest, ParseError, PayloadTooLarge, RateLimited
@@ -101,7 +101,7 @@ def approved(db: None, settings: Any) -> UpstreamEvent:
     row = UpstreamEvent.objects.get()
     UpstreamEvent.objects.update(approved=row.offered)
     row.refresh_from_db()
-    incoming.prepare(row.pk, incoming.address_of(row.pk))
+    incoming.prepare(row.pk, incoming.address_of(row.pk), {})
     return row
 
 
@@ -115,12 +115,16 @@ def test_another_way_is_used_before_webhooks_and_no_approval_changes_by_it() -> 
         assert definition["delivery"] == used
 
 
-def test_a_subscription_keeps_its_secret_until_its_address_changes(approved: UpstreamEvent) -> None:
+def test_a_subscription_keeps_its_secret_until_its_address_or_arguments_change(approved: UpstreamEvent) -> None:
     url = incoming.address_of(approved.pk)
-    first = incoming.prepare(approved.pk, url)
-    assert incoming.prepare(approved.pk, url) == first
-    moved = incoming.prepare(approved.pk, "https://other.example/mcp/callbacks/1")
-    assert (moved.former_url, moved.secret == first.secret) == (url, False)
+    first = incoming.prepare(approved.pk, url, {})
+    assert incoming.prepare(approved.pk, url, {}) == first
+    other = "https://other.example/mcp/callbacks/1"
+    moved = incoming.prepare(approved.pk, other, {})
+    assert moved.former == FormerSubscription(approved.pk, "paid", url, {})
+    with_arguments = incoming.prepare(approved.pk, other, {"city": "Berlin"})
+    assert with_arguments.former == FormerSubscription(approved.pk, "paid", other, {})
+    assert len({first.secret, moved.secret, with_arguments.secret}) == 3
     assert first.secret not in UpstreamCallback.objects.get().secret_ciphertext
     assert UpstreamCallback.objects.get().encrypt_anew() == []
 
@@ -160,11 +164,22 @@ def test_ids_of_messages_are_kept_in_bounds(approved: UpstreamEvent) -> None:
     assert UpstreamEvent.objects.get().gaps == 120
 
 
-@pytest.mark.parametrize("change", [{"approved": {}}, {"offered": {}}, {"offered": {"delivery": ["poll"]}}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"approved": {}},
+        {"offered": {}},
+        {"offered": {"delivery": ["poll"]}},
+        {"offered": {"delivery": ["webhook"], "inputSchema": {"type": "object", "required": ["city"]}}},
+        {"arguments": {"city": "Berlin"}},
+    ],
+    ids=str,
+)
 def test_what_nobody_wants_any_more_is_left(approved: UpstreamEvent, change: dict[str, Any]) -> None:
     assert incoming.left(approved.connection_id) == []
     UpstreamEvent.objects.update(**change)
-    assert incoming.left(approved.connection_id) == [(approved.pk, "paid", incoming.address_of(approved.pk))]
+    url = incoming.address_of(approved.pk)
+    assert incoming.left(approved.connection_id) == [FormerSubscription(approved.pk, "paid", url, {})]
 
 
 def test_an_address_without_an_approved_event_is_as_none(approved: UpstreamEvent) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests import operations
 from tests.features.events import operations as events
-from tests.features.events.upstream import event, event_type
+from tests.features.events.upstream import CITIES, event, event_type, log_name
 from tests.features.events.webhook_upstream import WebhookUpstream, signed
 from tests.servers import Hub, kill_processes, until
 from tests.upstreams import connecting
@@ -23,7 +23,8 @@ ROW = "events.UpstreamEvent"
 
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[WebhookUpstream]:
-    with WebhookUpstream([event_type("order.sent", "webhook")], ttl_seconds=11) as running:
+    types = [event_type("order.sent", "webhook"), event_type("order.near", "webhook", inputSchema=CITIES)]
+    with WebhookUpstream(types, ttl_seconds=11) as running:
         yield running
 
 
@@ -38,7 +39,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory, upstream: WebhookUpstream) -> 
     with Hub(tmp_path_factory.mktemp("hub"), flags=["--workers", "2"], environment=environment) as running:
         upstream.hub = running.url
         running.operate(connecting.connect, {"slug": "shop", "transport": "streamable-http", "url": upstream.url})
-        until(lambda: running.operate(operations.values, ROW, "name") == [NAME])
+        until(lambda: NAME in running.operate(operations.values, ROW, "name"))
         running.operate(operations.approve_offers, "shop")
         running.operate(events.approve_event, NAME)
         until(lambda: "order.sent" in upstream.subscriptions)
@@ -139,6 +140,27 @@ def test_a_subscription_is_renewed_in_time_also_after_the_worker_was_killed(
     cursor = page(speaker)["cursor"]
     assert upstream.deliver("order.sent", event("order.sent", 60)).status_code == 200
     until(lambda: numbers(speaker, cursor) == [60])
+
+
+def test_other_arguments_are_another_subscription_and_the_former_one_ends(
+    hub: Hub, speaker: Speaker, upstream: WebhookUpstream
+) -> None:
+    name, berlin, paris = "shop/order.near", {"city": "Berlin"}, {"city": "Paris"}
+    at_berlin, at_paris = log_name("order.near", berlin), log_name("order.near", paris)
+    hub.operate(events.approve_event, name, berlin)
+    until(lambda: at_berlin in upstream.subscriptions)
+    former = upstream.subscriptions[at_berlin]
+    cursor = speaker.modern("events/poll", {"name": name}).json()["result"]["cursor"]
+    assert upstream.deliver(at_berlin, event("order.near", 1)).status_code == 200
+    hub.operate(events.approve_event, name, paris)
+    until(lambda: at_paris in upstream.subscriptions)
+    assert at_berlin not in upstream.subscriptions
+    assert upstream.deliver(at_paris, event("order.near", 2), secret=former["secret"]).status_code == 401
+    assert upstream.deliver(at_paris, event("order.near", 3)).status_code == 200
+    found = speaker.modern("events/poll", {"name": name, "cursor": cursor}).json()["result"]["events"]
+    assert [each["data"]["number"] for each in found] == [1, 3]
+    hub.operate(events.stop_event, name)
+    until(lambda: at_paris not in upstream.subscriptions)
 
 
 def test_a_type_that_is_stopped_is_unsubscribed_and_its_address_is_gone(hub: Hub, upstream: WebhookUpstream) -> None:

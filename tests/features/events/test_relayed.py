@@ -9,7 +9,7 @@ import pytest
 
 from tests import operations
 from tests.features.events import operations as events
-from tests.features.events.upstream import EventUpstream, event, event_type
+from tests.features.events.upstream import CITIES, EventUpstream, event, event_type, log_name
 from tests.servers import Hub, kill_processes, until
 from tests.upstreams import connecting
 from tests.wire.speech import Speaker
@@ -25,6 +25,8 @@ def upstream() -> Iterator[EventUpstream]:
         event_type("order.paid", "poll"),
         event_type("order.sent", "poll", "push", "webhook"),
         event_type("order.hooked", "webhook"),
+        event_type("order.near", "poll", inputSchema=CITIES),
+        event_type("order.tracked", "push", inputSchema=CITIES),
     ]
     with EventUpstream(types) as running:
         yield running
@@ -36,7 +38,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory, upstream: EventUpstream) -> It
     with Hub(tmp_path_factory.mktemp("hub"), flags=["--workers", "2"], environment=environment) as running:
         row = {"slug": "shop", "transport": "streamable-http", "url": upstream.url}
         running.operate(connecting.connect, row)
-        until(lambda: len(running.operate(operations.values, ROW, "name")) == 3)
+        until(lambda: len(running.operate(operations.values, ROW, "name")) == 5)
         running.operate(operations.approve_offers, "shop")
         yield running
 
@@ -132,6 +134,43 @@ def test_a_stream_is_opened_once_and_goes_on_after_its_worker_was_killed(
     kill_processes(hub.operate(events.receivers))
     upstream.emit("order.sent", *(event("order.sent", number) for number in range(20, 40)))
     until(lambda: numbers(speaker, STREAMED, cursor) == list(range(40)))
+
+
+@pytest.mark.parametrize("there", ["order.near", "order.tracked"])
+def test_a_type_is_received_with_the_arguments_of_its_approval(
+    hub: Hub, speaker: Speaker, upstream: EventUpstream, there: str
+) -> None:
+    name, berlin, paris, zone = f"shop/{there}", {"city": "Berlin"}, {"city": "Paris"}, {"zone": 3}
+
+    def received(first: int, wanted: dict[str, Any], others: dict[str, Any]) -> list[int]:
+        """Approve it with arguments, emit five events for them and five for others; return those that came."""
+        hub.operate(events.approve_event, name, wanted)
+        until(lambda: hub.operate(operations.values, ROW, "cursor", name=name) != [""])
+        cursor = ask(speaker, "events/poll", name=name)["result"]["cursor"]
+        upstream.emit(log_name(there, others), *(event(there, number) for number in range(first + 5, first + 10)))
+        upstream.emit(log_name(there, wanted), *(event(there, number) for number in range(first, first + 5)))
+        until(lambda: len(numbers(speaker, name, cursor)) == 5)
+        return numbers(speaker, name, cursor)
+
+    assert received(0, berlin, paris) == list(range(5))
+    assert received(100, paris, berlin) == list(range(100, 105))
+    (shown,) = [each for each in ask(speaker, "events/list")["result"]["events"] if each["name"] == name]
+    assert shown["inputSchema"] == {"type": "object", "additionalProperties": False}
+    assert ask(speaker, "events/poll", name=name, arguments=berlin)["error"]["code"] == -32602
+
+    (listed,) = [each for each in upstream.types if each["name"] == there]
+    listed["inputSchema"] = {"type": "object", "required": ["zone"], "properties": {"zone": {"type": "integer"}}}
+    hub.operate(events.list_again)
+    until(lambda: hub.operate(events.trouble_of, name)[0] == "changed")
+    assert "zone" in hub.operate(events.trouble_of, name)[1]
+    until(lambda: paris not in upstream.open)
+    cursor = ask(speaker, "events/poll", name=name)["result"]["cursor"]
+    upstream.emit(log_name(there, paris), event(there, 150))
+    assert received(200, zone, paris) == list(range(200, 205))
+    assert hub.operate(events.trouble_of, name) == ["on", ""]
+    assert numbers(speaker, name, cursor) == list(range(200, 205))
+    assert [each for each in upstream.arguments if each not in ({}, berlin, paris, zone)] == []
+    hub.operate(events.stop_event, name)
 
 
 def test_a_type_by_webhook_alone_waits_for_a_public_address(hub: Hub, upstream: EventUpstream) -> None:

@@ -11,12 +11,14 @@ import pytest
 from django.utils import timezone
 
 from mcphub.cli import main
-from mcphub.features.events import offers, sweeping, taking
+from mcphub.features.events import arguments, doctor, offers, sweeping, taking
+from mcphub.features.events.arguments import ArgumentsMisfit
 from mcphub.features.events.models import EventSource, Occurrence, UpstreamEvent
 from mcphub.features.events.taking import LeaseLost, Taken
 from mcphub.features.notifications import noticing
+from sessions_app.history.events import on_the_machine
 from sessions_app.history.models import AuditEvent
-from tests.features.events.upstream import event, event_type
+from tests.features.events.upstream import CITIES, event, event_type
 from tests.rest import by_key, by_person, error_of
 from tools_catalog.models import McpConnection
 
@@ -42,12 +44,11 @@ def approved(row: UpstreamEvent) -> UpstreamEvent:
 
 
 def test_types_that_cannot_be_received_are_no_offers() -> None:
-    needs = {"inputSchema": {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}}
     entries = [
         event_type("good", "push", "poll"),
         event_type("letters", "post"),
         event_type("shop/of another", "poll"),
-        event_type("asks", "poll", **needs),
+        event_type("asks", "poll", inputSchema={"type": "string"}),
         event_type("odd", "poll", payloadSchema={"type": "no type"}),
         "none",
     ]
@@ -58,6 +59,113 @@ def test_types_that_cannot_be_received_are_no_offers() -> None:
     assert list(found.definitions) == ["good"]
     many = offers.read([event_type(f"e{number}", "poll") for number in range(offers.MOST_TYPES + 1)])
     assert (len(many.definitions), many.problem) == (100, "The hub takes 100 types of events.")
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_kept"),
+    [
+        ({"type": "object"}, False),
+        ({"type": "object", "properties": {}, "required": [], "additionalProperties": False}, False),
+        ({"type": "object", "properties": {"city": {"type": "string"}}}, True),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, True),
+        (CITIES, True),
+    ],
+)
+def test_a_definition_has_the_schema_of_its_arguments_where_it_takes_some(schema: Any, is_kept: bool) -> None:
+    definition = offers.read([event_type("near", "poll", inputSchema=schema)]).definitions["near"]
+    assert definition.get("inputSchema") == (schema if is_kept else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({}, "city"),
+        ({"city": 7}, "city"),
+        ({"city": "x"}, "city"),
+        (["Berlin"], "JSON object"),
+        ({"city": "x" * 9000}, "8192 bytes"),
+        ({"city": "Berlin"}, ""),
+    ],
+)
+def test_arguments_that_do_not_fit_name_the_field(given: Any, named: str) -> None:
+    definition = offers.read([event_type("near", "poll", inputSchema=CITIES)]).definitions["near"]
+    found = arguments.problem(definition, given)
+    assert (named in found) if named else not found
+    none = offers.read([event_type("paid", "poll")]).definitions["paid"]
+    assert arguments.problem(none, {}) == ""
+    assert arguments.problem(none, {"city": "Berlin"}) == "paid takes no arguments."
+
+
+def test_arguments_are_given_on_the_page_over_rest_and_by_the_command(
+    row: UpstreamEvent, log_in: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    offers.reconcile(row.connection_id, offers.read([event_type("near", "poll", inputSchema=CITIES)]))
+    near, berlin, paris = UpstreamEvent.objects.get(), {"city": "Berlin"}, {"city": "Paris"}
+
+    def now() -> tuple[str, Any]:
+        found = UpstreamEvent.objects.get()
+        return found.state, found.arguments
+
+    page, address = log_in("Operator"), "/admin/events/upstreamevent/"
+    chosen = {"_selected_action": near.pk, "action": "approve_selected"}
+    asked = page.post(address, chosen).content.decode()
+    assert 'name="given"' in asked
+    assert "minLength" in asked
+    refused = page.post(address, {**chosen, "confirmed": "yes", "given": '{"city": 7}'}).content.decode()
+    assert "The arguments do not fit. `city` must be" in refused
+    assert now() == ("waits", {})
+    page.post(address, {**chosen, "confirmed": "yes", "given": json.dumps(berlin)}, follow=True)
+    assert now() == ("on", berlin)
+    person = by_person("events.view_upstreamevent", "tools_catalog.approve_mcpupstreamtool")
+    approve = f"{LIST}{near.pk}/approve/"
+    wrong = person.post(approve, {"arguments": {"town": "Paris"}}, content_type="application/json")
+    assert "city" in json.dumps(error_of(wrong, 400, "invalid_params"))
+    UpstreamEvent.objects.update(cursor='"c5"')
+    answer = person.post(approve, {"arguments": paris}, content_type="application/json").json()
+    assert (answer["arguments"], answer["state"]) == (paris, "on")
+    assert UpstreamEvent.objects.get().cursor == ""
+    error_of(person.post(approve, {}, content_type="application/json"), 409, "conflict")
+    for wrong_words in ("{", "[]", '{"city": 7}'):
+        assert main(["event", "approve", "shop/near", "--arguments", wrong_words]) != 0
+        assert "rguments" in capsys.readouterr().err
+    assert main(["event", "approve", "shop/near", "--arguments", json.dumps(berlin)]) == 0
+    assert now() == ("on", berlin)
+    kept = AuditEvent.objects.filter(kind="upstream_event.approved").order_by("-pk").first()
+    assert kept is not None
+    assert (kept.before["arguments"], kept.after["arguments"]) == (paris, berlin)
+
+
+def test_a_schema_that_the_arguments_do_not_fit_any_more_waits_with_the_reason(row: UpstreamEvent) -> None:
+    wider = {**CITIES, "properties": {"city": {"type": "string"}, "zone": {"type": "integer"}}}
+    narrower = {**CITIES, "required": ["city", "zone"]}
+
+    def listed(schema: Any) -> UpstreamEvent:
+        offers.reconcile(row.connection_id, offers.read([event_type("near", "poll", inputSchema=schema)]))
+        return UpstreamEvent.objects.get()
+
+    with pytest.raises(ArgumentsMisfit, match="city"):
+        offers.approve(listed(CITIES), on_the_machine(), "")
+    assert offers.approve(listed(CITIES), on_the_machine(), "", {"city": "Berlin"})
+    assert (listed(wider).state, listed(wider).trouble) == ("changed", "")
+    changed = listed(narrower)
+    assert changed.state == "changed"
+    assert "zone" in changed.trouble
+    assert [finding.level for finding in doctor.check()] == ["wrong"]
+    with pytest.raises(ArgumentsMisfit, match="zone"):
+        offers.approve(changed, on_the_machine(), "")
+    assert offers.approve(changed, on_the_machine(), "", {"city": "Berlin", "zone": 3})
+    assert (UpstreamEvent.objects.get().state, list(doctor.check())) == ("on", [])
+    without = listed({"type": "object"})
+    assert (without.state, without.trouble) == ("changed", "near takes no arguments.")
+    assert offers.approve(without, on_the_machine(), "")
+    assert (UpstreamEvent.objects.get().state, UpstreamEvent.objects.get().arguments) == ("on", {})
+
+
+def test_an_answer_to_a_request_with_former_arguments_is_not_stored(approved: UpstreamEvent) -> None:
+    UpstreamEvent.objects.update(arguments={"city": "Paris"})
+    with pytest.raises(LeaseLost):
+        taking.take("me", approved.pk, [event("paid", 1)], "c1", asked_with={"city": "Berlin"})
+    assert taking.take("me", approved.pk, [event("paid", 1)], "c1", asked_with={"city": "Paris"}).stored == 1
 
 
 def test_a_flood_is_cut_by_the_hour_with_a_notice_and_read_on_from_where_it_stood(approved: UpstreamEvent) -> None:

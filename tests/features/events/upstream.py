@@ -25,6 +25,16 @@ def event_type(name: str, *delivery: str, **more: Any) -> dict[str, Any]:
     }
 
 
+CITY = {"type": "string", "minLength": 2}
+CITIES: dict[str, Any] = {"type": "object", "required": ["city"], "properties": {"city": CITY}}
+"""An inputSchema of a type that needs an argument."""
+
+
+def log_name(name: str, arguments: dict[str, Any] | None = None) -> str:
+    """Return the log of a type with these arguments; without any it has the name of the type."""
+    return f"{name} {json.dumps(arguments, sort_keys=True)}" if arguments else name
+
+
 def event(name: str, number: int, **more: Any) -> dict[str, Any]:
     moment = "2026-10-05T12:00:00Z"
     return {"eventId": f"{name}-{number}", "name": name, "timestamp": moment, "data": {"number": number}, **more}
@@ -38,12 +48,19 @@ class EventUpstream:
     logs: dict[str, list[Any]] = field(default_factory=dict)
     asked: list[tuple[str, Any]] = field(default_factory=list)
     """Methods and cursors of the requests about events."""
-    streaming: int = 0
-    """Streams that are open."""
+    open: list[Any] = field(default_factory=list)
+    """Arguments of the streams that are open."""
+    arguments: list[Any] = field(default_factory=list)
+    """Of the requests about events."""
 
     def __post_init__(self) -> None:
         self.news = threading.Condition()
         self.is_over = False
+
+    @property
+    def streaming(self) -> int:
+        """The number of streams that are open."""
+        return len(self.open)
 
     def emit(self, name: str, *events: Any) -> None:
         with self.news:
@@ -105,8 +122,18 @@ class EventUpstream:
             return {"error": {"code": -32601, "message": "There is no such method."}}
         return {"result": {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **found}}
 
+    def refusal(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the error where an argument is missing; empty where none is."""
+        self.arguments.append(params["arguments"])
+        (schema,) = (each["inputSchema"] for each in self.types if each["name"] == params["name"])
+        if missing := [name for name in schema.get("required", []) if name not in params["arguments"]]:
+            return {"error": {"code": -32602, "message": f"arguments.{missing[0]} is missing."}}
+        return {}
+
     def poll(self, params: dict[str, Any]) -> dict[str, Any]:
-        log, cursor = self.logs.setdefault(params["name"], []), params["cursor"]
+        if refusal := self.refusal(params):
+            return refusal
+        log, cursor = self.logs.setdefault(log_name(params["name"], params["arguments"]), []), params["cursor"]
         self.asked.append(("events/poll", cursor))
         begins = len(log) if cursor is None else int(cursor)
         ends = begins + int(params.get("maxEvents", 50))
@@ -116,7 +143,8 @@ class EventUpstream:
     def stream(self, handler: http.server.BaseHTTPRequestHandler, asked: dict[str, Any]) -> None:
         """Serve one stream from its cursor on, until the client leaves."""
         params = asked["params"]
-        log = self.logs.setdefault(params["name"], [])
+        log = self.logs.setdefault(log_name(params["name"], params["arguments"]), [])
+        self.arguments.append(params["arguments"])
         self.asked.append(("events/stream", params["cursor"]))
         at = len(log) if params["cursor"] is None else int(params["cursor"])
         handler.send_response(200)
@@ -132,7 +160,7 @@ class EventUpstream:
             handler.wfile.flush()
 
         with self.news:
-            self.streaming += 1
+            self.open.append(params["arguments"])
         try:
             say("active", cursor=str(at), truncated=False)
             while not self.is_over:
@@ -149,4 +177,4 @@ class EventUpstream:
             pass
         finally:
             with self.news:
-                self.streaming -= 1
+                self.open.remove(params["arguments"])

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from tests.features.events.upstream import EventUpstream
+from tests.features.events.upstream import EventUpstream, log_name
 from tests.waiting import PATIENCE_SECONDS
 
 
@@ -43,7 +43,7 @@ class WebhookUpstream(EventUpstream):
     hub: str = ""
     ttl_seconds: float = 3600
     subscriptions: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By the name of the event, `delivery` as the hub sent it."""
+    """By the name of the event, and its arguments where it has some, `delivery` as the hub sent it."""
     subscribed: list[Any] = field(default_factory=list)
     """Parameters of each `events/subscribe`, renewals among them."""
 
@@ -51,10 +51,11 @@ class WebhookUpstream(EventUpstream):
         if method == "events/subscribe":
             return self.subscribe(params)
         if method == "events/unsubscribe":
-            found = self.subscriptions.get(params["name"])
+            name = log_name(params["name"], params["arguments"])
+            found = self.subscriptions.get(name)
             if found is None or found["url"] != params["delivery"]["url"]:
                 return {"error": {"code": -32011, "message": "No such subscription.", "data": {"kind": "subscription"}}}
-            del self.subscriptions[params["name"]]
+            del self.subscriptions[name]
             return {"result": {"resultType": "complete"}}
         answer = super().answer(method, params)
         if method == "server/discover":
@@ -62,8 +63,10 @@ class WebhookUpstream(EventUpstream):
         return answer
 
     def subscribe(self, params: dict[str, Any]) -> dict[str, Any]:
+        if refusal := self.refusal(params):
+            return refusal
         self.subscribed.append(params)
-        delivery, name = params["delivery"], params["name"]
+        delivery, name = params["delivery"], log_name(params["name"], params["arguments"])
         if self.subscriptions.get(name) != delivery:
             challenge = "nonce-of-this-upstream"
             body = json.dumps({"type": "verification", "challenge": challenge}).encode()
