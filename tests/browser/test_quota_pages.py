@@ -80,9 +80,10 @@ def test_the_list_says_how_full_each_quota_is(page: Any, way: str) -> None:
 
 def test_a_quota_is_written_with_help_and_what_is_wrong_stands_at_its_field(page: Any, way: str) -> None:
     page.goto(f"{QUOTAS}add/")
-    helped = {"en": "Once usage reaches this, further calls are refused", "ru": "Когда расход достигнет этого значения"}[
-        way[:2]
-    ]
+    helped = {
+        "en": "Once usage reaches this, further calls are refused",
+        "ru": "Когда расход достигнет этого значения",
+    }[way[:2]]
     expect(page.get_by_text(helped)).to_be_visible()
     page.fill("[name=name]", f"few-{way}")
     page.fill("[name=soft_limit]", "20")
