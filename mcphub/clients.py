@@ -34,6 +34,8 @@ CLIENTS = {
     "gemini": "Gemini CLI",
     "windsurf": "Windsurf",
     "zed": "Zed",
+    "copilot": "GitHub Copilot CLI",
+    "jetbrains": "GitHub Copilot in JetBrains",
     "inspector": "MCP Inspector",
 }
 """Key of each client that is configured -> its title."""
@@ -58,6 +60,8 @@ _PLACES = {
     "gemini": "~/.gemini/settings.json",
     "windsurf": "~/.codeium/windsurf/mcp_config.json",
     "zed": "~/.config/zed/settings.json",
+    "copilot": "~/.copilot/mcp-config.json",
+    "jetbrains": gettext_noop("mcp.json, by the icon of Copilot > Edit Settings > Model Context Protocol > Configure"),
     "inspector": gettext_noop("a terminal; needs Node.js 22.19 or newer"),
     "mcp-remote": gettext_noop("what a client that only starts programs may start; needs Node.js"),
     "python": gettext_noop("hub.py; first pip install mcp==2.3.0"),
@@ -79,13 +83,21 @@ SIGN_IN = {
     "gemini": ("registration", "documentation"),
     "windsurf": ("registration", "documentation"),
     "zed": ("registration", "documentation"),
+    "copilot": ("registration", "documentation"),
+    "jetbrains": ("registration", "documentation"),
     "inspector": ("registration", "tried"),
     "mcp-remote": ("registration", "tried"),
 }
 """Key of each client that needs nothing but the address -> how it makes itself known, and how that is known here."""
 
-INSTALLS = {"vscode": "VS Code", "cursor": "Cursor", "lm-studio": "LM Studio"}
+INSTALLS = {"vscode": "VS Code", "cursor": "Cursor", "lm-studio": "LM Studio", "goose": "Goose"}
 """Key of each client with a link that adds a server -> its title."""
+
+ON_THE_WEB = {
+    "Claude": gettext_noop("Settings > Connectors > Add custom connector"),
+    "ChatGPT": gettext_noop("Settings > Apps > Advanced settings > Developer mode, then Create app"),
+}
+"""Title of each client on the web -> the way to its field for the address."""
 
 _VARIABLE = "MCPHUB_AUTHORIZATION"
 _NAME = "mcp-hub"
@@ -125,6 +137,8 @@ def address_only(url: str) -> list[ClientSnippet]:
         "gemini": _json({"mcpServers": {_NAME: {"httpUrl": url}}}),
         "windsurf": _json({"mcpServers": {_NAME: {"serverUrl": url}}}),
         "zed": _json({"context_servers": {_NAME: server}}),
+        "copilot": _json({"mcpServers": {_NAME: {"type": "http", **server, "tools": ["*"]}}}),
+        "jetbrains": _json({"servers": {_NAME: server}}),
         "inspector": f"{inspect} --method tools/list",
         "mcp-remote": shlex.join(["npx", *_bridge(url)["args"]]),
     }
@@ -136,10 +150,19 @@ def install_links(url: str) -> dict[str, str]:
     """Return the link of each client that adds the endpoint `url` at a click: it holds no secret."""
     encoded = base64.b64encode(json.dumps({"url": url}).encode()).decode()
     asked = urlencode({"name": _NAME, "config": encoded})
+    goose = {
+        "type": "streamable_http",
+        "url": url,
+        "id": _NAME,
+        "name": _NAME,
+        "description": "MCP Hub",
+        "timeout": 300,
+    }
     return {
         "vscode": f"vscode:mcp/install?{quote(json.dumps({'name': _NAME, 'type': 'http', 'url': url}))}",
         "cursor": f"cursor://anysphere.cursor-deeplink/mcp/install?{asked}",
         "lm-studio": f"lmstudio://add_mcp?{asked}",
+        "goose": f"goose://extension?{urlencode(goose, quote_via=quote)}",
     }
 
 
@@ -160,6 +183,8 @@ def snippets(url: str, token: str) -> list[ClientSnippet]:
         "gemini": _json({"mcpServers": {_NAME: {"httpUrl": url, **sent}}}),
         "windsurf": _json({"mcpServers": {_NAME: {"serverUrl": url, **sent}}}),
         "zed": _json({"context_servers": {_NAME: remote}}),
+        "copilot": _json({"mcpServers": {_NAME: {"type": "http", **remote, "tools": ["*"]}}}),
+        "jetbrains": _json({"servers": {_NAME: {"url": url, "requestInit": sent}}}),
         "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {shlex.quote(url)} --transport http "
         f"--header {shlex.quote(f'Authorization: {header}')} --method tools/list",
     }
@@ -208,6 +233,8 @@ def stdio_snippets(command: Sequence[str], environment: Mapping[str, str]) -> li
         "gemini": _json({"mcpServers": {_NAME: with_environment}}),
         "windsurf": _json({"mcpServers": {_NAME: with_environment}}),
         "zed": _json({"context_servers": {_NAME: with_environment}}),
+        "copilot": _json({"mcpServers": {_NAME: {"type": "local", **with_environment, "tools": ["*"]}}}),
+        "jetbrains": _json({"servers": {_NAME: with_environment}}),
         "inspector": f"npx -y @modelcontextprotocol/inspector@2.12.0 --cli {f'{variables} ' if variables else ''}"
         f"{words} --method tools/list",
     }

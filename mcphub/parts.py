@@ -126,6 +126,8 @@ class ConsolePage:
     """The permissions to open a page that is no list."""
     group: _StrOrPromise = ""
     """The menu among the tabs that has the page, where an area has many; its pages stand beside each other."""
+    first_step: str = ""
+    """Of a list without a form for new rows: the `page` that leads to the first row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ def connect_view(request: HttpRequest) -> HttpResponse:
         else:
             error = _("Enter a name of at most 100 characters for the key: who or what will use it.")
     url = settings.MCPHUB_PUBLIC_URL.rstrip("/") + "/mcp"
+    links = clients.install_links(url)
     shown = _snippets(url, text or clients.PLACEHOLDER)
     signing_in = clients.address_only(url) if settings.MCPHUB_SIGN_IN else []
     chosen = request.POST.get("client") or request.GET.get("client", "")
@@ -71,6 +72,9 @@ def connect_view(request: HttpRequest) -> HttpResponse:
         "keyed_alone": sorted({each.key for each in shown} - {each.key for each in signing_in}),
         "chosen": chosen,
         "url": url,
+        "installs": [(title, links[key]) for key, title in clients.INSTALLS.items()],
+        "on_the_web": clients.ON_THE_WEB,
+        "is_public": url.startswith("https://"),
         "key": made,
         "text": text,
         "key_error": error,

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from mcphub.console.chapters import CHAPTERS
 from mcphub.console.documents.pages import address_of
 from mcphub.console.documents.shelf import chapter
-from mcphub.console.purposes import PURPOSES
+from mcphub.console.purposes import FIRST_STEPS, PURPOSES
 from mcphub.parts import ConsoleArea, ConsolePage
 from sessions_app.kit.features import declared
 from sessions_app.workspaces.acting import PAGES, acting_of
@@ -46,6 +46,8 @@ class Tab:
     """The permissions to open a page that is no list."""
     group: Words = ""
     """The menu among the tabs that has it; empty for a tab of its own."""
+    first_step: str = ""
+    """Of a list without a form for new rows: the `page` that leads to the first row."""
 
     @property
     def chapter(self) -> str:
@@ -359,7 +361,16 @@ def _tabs(area: Area) -> tuple[Tab, ...]:
 
 def _tab(part: ConsolePage) -> Tab:
     return Tab(
-        part.title, part.icon, part.page, part.key, part.words, part.about, part.docs, part.permissions, part.group
+        part.title,
+        part.icon,
+        part.page,
+        part.key,
+        part.words,
+        part.about,
+        part.docs,
+        part.permissions,
+        part.group,
+        part.first_step,
     )
 
 
@@ -396,6 +407,19 @@ def _purposes() -> dict[str, Words]:
 def purpose(page: str) -> Words:
     """Return what the rows of a list are for, by `<app>_<model>`; empty where nobody wrote it."""
     return _purposes().get(page, "")
+
+
+@lru_cache(maxsize=1)
+def _first_steps() -> dict[str, Tab]:
+    tabs = {tab.page: tab for area in areas() for tab in area.tabs}
+    named = FIRST_STEPS | {page: tab.first_step for page, tab in tabs.items() if tab.first_step}
+    return {page: tabs[step] for page, step in named.items() if step in tabs}
+
+
+def first_step(request: HttpRequest, page: str) -> Tab | None:
+    """Return the page that leads to a list's first row, if the person may open it."""
+    step = _first_steps().get(page)
+    return step if step is not None and step.may_be_seen_by(request) else None
 
 
 def _seen(request: HttpRequest) -> list[ShownArea]:

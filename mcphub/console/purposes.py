@@ -91,3 +91,11 @@ PURPOSES: dict[str, str | Promise] = {
     ),
     "sessions_app_serverprocess": _("Each running process of the hub is listed here with its version and state."),
 }
+
+FIRST_STEPS: dict[str, str] = {
+    "invocations_mcptoolinvocation": "connect",
+    "sessions_app_mcpsession": "connect",
+    "invocations_mcprequestenvelope": "connect",
+    "tools_catalog_mcpupstreamtool": "tools_catalog_mcpconnection",
+}
+"""Lists of the core without a form for new rows -> the page that leads to the first row."""

@@ -21,6 +21,8 @@ def _rows(request: HttpRequest) -> Mapping[str, object]:
         "signs_in": settings.MCPHUB_SIGN_IN,
         "installs": [(title, links[key]) for key, title in clients.INSTALLS.items()],
         "configurations": clients.address_only(url) if settings.MCPHUB_SIGN_IN else [],
+        "on_the_web": clients.ON_THE_WEB,
+        "is_public": url.startswith("https://"),
         "last_call_at": calls.values_list("started_at", flat=True).first(),
     }
 

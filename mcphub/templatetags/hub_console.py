@@ -8,6 +8,7 @@ from typing import Any
 
 from django import template
 from django.forms import BoundField
+from django.template import RequestContext
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
@@ -23,6 +24,12 @@ register = template.Library()
 def purpose(opts: Any) -> str:
     """Return what the rows of a model's list are for. `opts`: its `_meta`."""
     return str(navigation.purpose(f"{opts.app_label}_{opts.model_name}"))
+
+
+@register.simple_tag(takes_context=True)
+def first_step(context: RequestContext, opts: Any) -> navigation.Tab | None:
+    """Return the page that leads to the first row of a model's list. `opts`: its `_meta`."""
+    return navigation.first_step(context.request, f"{opts.app_label}_{opts.model_name}")
 
 
 _LABEL = re.compile(r' data-label="[^"]*"')

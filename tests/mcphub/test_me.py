@@ -197,6 +197,19 @@ def test_the_page_has_all_that_a_client_needs(anna: World, settings: Any) -> Non
     for client in ("cursor", "lmstudio"):
         asked = parse_qs(urlsplit(told[client]).query)
         assert (asked["name"], json.loads(b64decode(asked["config"][0]))) == (["mcp-hub"], {"url": address})
+    goose = parse_qs(urlsplit(told["goose"]).query)
+    assert (goose["type"], goose["url"], goose["id"]) == (["streamable_http"], [address], ["mcp-hub"])
+
+
+@pytest.mark.parametrize(("address", "is_told"), [("http://hub.example", True), ("https://hub.example", False)])
+def test_clients_on_the_web_have_their_steps_on_the_page(
+    anna: World, settings: Any, address: str, is_told: bool
+) -> None:
+    settings.MCPHUB_PUBLIC_URL = address
+    page = unescape(anna.browser.get("/me/").content.decode())
+    for title, steps in clients.ON_THE_WEB.items():
+        assert f"<strong>{title}</strong>: {steps}." in page
+    assert ("needs a public https address" in page) == is_told
 
 
 @pytest.mark.parametrize(("own_keys", "words"), [(True, "Create one"), (False, "Ask the operator who invited you")])

@@ -60,6 +60,7 @@ class ApprovalsConfig(FeatureConfig):
                 "sends them here."
             ),
             docs="secure/approvals",
+            first_step="tools_catalog_mcppolicyrule",
         ),
         ConsolePage(
             "rules",

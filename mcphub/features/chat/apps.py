@@ -61,6 +61,7 @@ class ChatConfig(FeatureConfig):
             words=_("chat history messages"),
             about=_("A conversation keeps the questions and answers of one caller with a model."),
             docs="integrate/chat#conversations",
+            first_step="connect",
         ),
         ConsolePage(
             "chat",

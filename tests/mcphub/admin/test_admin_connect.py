@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
 from mcphub import clients
 from mcphub.console import arrivals
@@ -43,6 +44,9 @@ def test_the_page_leads_with_the_address_alone(log_in, settings):
     page = log_in("Viewer").get(PAGE, {"client": "cursor"}).content.decode()
     assert page.index("hub-alone-cursor") < page.index("hub-client-cursor")
     assert "registers dynamically" in page
+    for key, link in clients.install_links("https://hub.example/mcp").items():
+        assert f'href="{escape(link)}">Add to {clients.INSTALLS[key]}<' in page
+    assert all(f"<strong>{title}</strong>" in page for title in clients.ON_THE_WEB)
     assert "This client can't sign in" in page
     settings.MCPHUB_CLIENT_REGISTRATION = False
     assert "MCPHUB_CLIENT_REGISTRATION" in log_in("Viewer").get(PAGE).content.decode()

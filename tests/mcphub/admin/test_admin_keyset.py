@@ -131,6 +131,23 @@ def test_an_empty_page_says_why_and_offers_only_what_can_be_done(log_in, session
     assert "Nothing here yet." in told("")
 
 
+@pytest.mark.parametrize(
+    ("listed", "step"),
+    [
+        ("invocations_mcptoolinvocation", "connect"),
+        ("sessions_app_mcpsession", "connect"),
+        ("invocations_mcpapproval", "admin:tools_catalog_mcppolicyrule_changelist"),
+        ("tools_catalog_mcpupstreamtool", "admin:tools_catalog_mcpconnection_changelist"),
+    ],
+)
+def test_an_empty_list_leads_to_the_step_that_brings_its_first_row(log_in, listed, step):
+    client = log_in("Operator")
+    button = f'<a href="{reverse(step)}" class="hub-range">'
+    address = reverse(f"admin:{listed}_changelist")
+    assert button in client.get(address).content.decode()
+    assert button not in client.get(f"{address}?q=absent").content.decode()
+
+
 def test_nobody_is_offered_to_select_rows_that_were_not_counted(log_in, sessions, page):
     page = log_in("Operator").get(reverse(LIST)).content.decode()
     assert 'name="action"' in page
