@@ -75,7 +75,7 @@ def _run(arguments: list[str]) -> int:
     if command not in known:
         return _django(_take_data_dir(arguments))
     summary = known[command].summary
-    parser = _Parser(prog=f"mcphub {command}", description=f"{summary.capitalize()}.", allow_abbrev=False)
+    parser = _Parser(prog=f"mcphub {command}", description=f"{summary[:1].upper()}{summary[1:]}.", allow_abbrev=False)
     module, verbs = _declare(known[command], parser)
     options = parser.parse_args(arguments[1:])
     run: Callable[[argparse.Namespace], int | None] = verbs.get(getattr(options, "verb", ""), module).run

@@ -63,6 +63,7 @@ def _list(as_json: bool) -> int:
             "reaches": row.url or f"profile {row.profile}",
             "enabled": row.enabled,
             "status": row.status,
+            "reconnects": row.reconnects,
             "served": row.approved,
             "waiting": row.new + row.changed,
         }
@@ -73,6 +74,8 @@ def _list(as_json: bool) -> int:
         return 0
     for each in told:
         state = each["status"] if each["enabled"] else "disabled"
+        if state == "connected" and each["reconnects"]:
+            state += f", reconnected {each['reconnects']}×"
         print(f"{each['name']}\t{state}\t{each['served']} served, {each['waiting']} waiting\t{each['reaches']}")
     if not told:
         print("There is no connection. `mcphub connection import FILE` brings what a client has configured.")

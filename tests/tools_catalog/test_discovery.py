@@ -19,7 +19,7 @@ from tests.committed import without_rules
 from tests.factories import GroupFactory, McpConnectionFactory, McpToolDefinitionFactory
 from tests.tools_catalog.proposals import definition, offer, offers
 from tools_catalog.catalog.snapshot import Catalog
-from tools_catalog.discovery import proposals
+from tools_catalog.discovery import proposals, trying
 from tools_catalog.discovery import reconcile as discovery
 from tools_catalog.models import McpConnection, McpConnectionLink, McpToolDefinition, McpUpstreamTool
 from tools_catalog.upstream import listing
@@ -60,6 +60,17 @@ def only_ours():
 @pytest.fixture
 def connection():
     return McpConnectionFactory(slug="tickets")
+
+
+def test_tools_without_a_name_are_refused_where_refused_tools_are_named(connection):
+    listed = listing.read([definition(), definition(""), {"description": "x"}, "text", {"name": 7}])
+    discovery.reconcile(connection.pk, {"tool": listed})
+    (row,) = trying.refused([connection])
+    assert (row.upstream_name, row.state) == (listing.NAMELESS, "refused")
+    assert "tools without a name: 3" in row.refusal
+    assert [each.upstream_name for each in trying.waiting([connection])] == ["search"]
+    discovery.reconcile(connection.pk, {"tool": listing.read([definition()])})
+    assert not trying.refused([connection])
 
 
 def test_nothing_is_served_before_somebody_approves_it(connection):

@@ -112,6 +112,21 @@ def test_a_child_that_nobody_uses_ends_and_is_started_by_the_next_call(
         until(lambda: not processes("chaos.py stdio idle"))
         assert not speaker.modern_call("idle.echo", {}).json()["result"].get("isError")
     until(lambda: not processes("chaos.py stdio idle"))
+    assert operator.row("idle")["restarts"] == 0, "it was not lost"
+
+
+def test_a_session_that_is_lost_is_counted_as_a_reconnect(
+    operator: Operator, speaker: Speaker, served: Any, switched_off: list[str], running: Any
+) -> None:
+    switched_off.append("lost")
+    port = running("odd.py", "http").port
+    operator.connect("lost", url=f"http://127.0.0.1:{port}/turns")
+    served("lost.be")
+    assert operator.row("lost")["restarts"] == 0
+    speaker.modern_call("lost.be", {"mode": "forget 404"})
+    assert not speaker.modern_call("lost.be", {"mode": "good"}).json()["result"].get("isError")
+    until(lambda: operator.row("lost")["restarts"] >= 1)
+    until(lambda: operator.row("lost")["status"] == "connected")
 
 
 def test_what_a_child_started_ends_with_it(

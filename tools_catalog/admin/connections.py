@@ -238,7 +238,10 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
             return mark("off", _("Disabled"))
         if row.has_never_connected and row.status != "connected":
             return mark("bad" if row.status == "error" else "wait", _("Never connected"))
-        return mark(STATUS_MARKS[row.status], McpConnection.Status(row.status).label)
+        words = str(McpConnection.Status(row.status).label)
+        if row.status == "connected" and row.reconnects:
+            words = _t("Connected, reconnected %(count)d×") % {"count": row.reconnects}
+        return mark(STATUS_MARKS[row.status], words)
 
     @admin.display(description=_("tools"))
     def shown_tools(self, row: McpConnection) -> SafeString | str:

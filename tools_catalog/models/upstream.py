@@ -44,7 +44,7 @@ def may_launch(user: Any) -> bool:
 
 class McpConnectionQuerySet(OwnedQuerySet["McpConnection"]):
     def with_status(self) -> McpConnectionQuerySet:
-        """Annotate each with its status: the worst reported by a process."""
+        """Annotate each with its status, the worst reported by a process, and with its reconnects."""
         from tools_catalog.models.links import McpConnectionLink
 
         worst = Case(
@@ -52,7 +52,11 @@ class McpConnectionQuerySet(OwnedQuerySet["McpConnection"]):
             output_field=models.IntegerField(),
         )
         links = McpConnectionLink.objects.filter(connection=models.OuterRef("pk")).annotate(rank=worst)
-        return self.annotate(link_status=models.Subquery(links.order_by("rank").values("status")[:1]))
+        restarts = links.order_by().values("connection").annotate(all=models.Sum("restarts")).values("all")
+        return self.annotate(
+            link_status=models.Subquery(links.order_by("rank").values("status")[:1]),
+            link_restarts=models.Subquery(restarts),
+        )
 
     def note_unprobed(self, reached: spec.ConnectionSpec, server: str) -> None:
         """Keep which server did not answer a probe; empty: that none is known. It is no edit of the connection."""
@@ -384,6 +388,13 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
             return self.__dict__["link_status"] or LinkState.DISCONNECTED.value
         found = set(self.links.values_list("status", flat=True))
         return next((state.value for state in _WORST_FIRST if state.value in found), LinkState.DISCONNECTED.value)
+
+    @property
+    def reconnects(self) -> int:
+        """How often processes that run now lost it, or its session, and connected anew."""
+        if "link_restarts" in self.__dict__:
+            return self.__dict__["link_restarts"] or 0
+        return sum(link.restarts for link in self.links.all())
 
     @property
     def error_message(self) -> str:

@@ -81,6 +81,9 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
     connected_at = serializers.DateTimeField(
         read_only=True, allow_null=True, help_text="When the connection was established that stands now."
     )
+    reconnects = serializers.IntegerField(
+        read_only=True, help_text="How often the connection or its session was lost and made anew, in all processes."
+    )
     last_used = serializers.DateTimeField(
         read_only=True, allow_null=True, help_text="When a call last went through it, within 3 s."
     )
@@ -131,6 +134,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
             "confinement",
             "available_tools",
             "connected_at",
+            "reconnects",
             "last_used",
             "discovered_at",
             "created_at",

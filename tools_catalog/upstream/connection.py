@@ -240,6 +240,9 @@ class Connection:
                     result = await self._go_on(session, method, params, result, context)
             except SessionLost as lost:  # nothing ran: once more, on a new session
                 refusal = lost.refusal
+                if session is not main:  # the supervisor counts the loss of its own
+                    self.link.restarts += 1
+                    self.link.is_dirty = True
                 main = await self._up.ready()
                 continue
             self.link.latency_ms = (self._up.loop.time() - began) * 1000

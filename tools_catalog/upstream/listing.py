@@ -52,6 +52,8 @@ _SCHEMA: Final = {
 }
 """The part that a request depends on."""
 _LONGEST: Final = {TOOL: 500, RESOURCE: 1000, TEMPLATE: 1000, PROMPT: 500}
+NAMELESS: Final = "(no name)"
+"""The name under which tools without one are refused."""
 _OF_THE_MOMENT: Final = "lastModified"
 """An annotation about the time of a change, not about the content."""
 
@@ -88,20 +90,26 @@ class ListingInvalid(Exception):
 
 def read(listed: list[Json], kind: str = TOOL) -> dict[str, Listed]:
     """Take a whole list. Of two with one name neither is accepted; entries that are not of their kind at all are
-    omitted.
+    omitted. Tools without a name are refused as one entry.
     """
     if len(listed) > MAX_OFFERS:
         raise ListingInvalid(f"The upstream lists {len(listed)} {METHODS[kind][1]}; the hub takes {MAX_OFFERS}.")
     found: dict[str, Listed] = {}
+    nameless = 0
     for raw in listed:
         named = raw.get(_NAMED[kind]) if isinstance(raw, dict) else None
         if not isinstance(named, str) or not named:
+            nameless += isinstance(raw, dict)
             continue
         one = _read(raw, kind)
         if one.name in found:
             words = "The upstream lists two tools of this name." if kind == TOOL else "The upstream lists it twice."
             one = Listed(one.name, one.definition, one.digest, one.schema_digest, words)
         found[one.name] = one
+    if nameless and kind == TOOL and NAMELESS not in found:
+        bare: dict[str, Json] = {"name": NAMELESS}
+        words = f"The upstream lists tools without a name: {nameless}. Its author has to name them."
+        found[NAMELESS] = Listed(NAMELESS, bare, *digests(bare), words)
     return found
 
 

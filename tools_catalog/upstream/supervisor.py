@@ -234,7 +234,7 @@ class Supervisor:
                 main = self.main = await self.opener.main(everything)
                 async with self._listing, asyncio.timeout(self.spec.connect_seconds):
                     await self._list(main, *listing.KINDS)
-                if retries.failures or self.link.connected_at is not None:
+                if retries.failures and self.link.connected_at is not None:  # it was lost, and did not end idle
                     self.link.restarts += 1
                 self._connected(main)
                 connected_at = self.loop.time()

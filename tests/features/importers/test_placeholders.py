@@ -36,6 +36,10 @@ PLACEHOLDERS = [
     ("${user_config.api}", "api"),
     ("${{ secrets.NAME }}", "NAME"),
     ("${{ inputs.NAME }}", "NAME"),
+    ("{{NAME}}", "NAME"),
+    ("{{ api.name }}", "api.name"),
+    ("${{NAME}}", "NAME"),
+    ("{{TOKEN}}", "TOKEN"),
     ("%APPDATA%", "APPDATA"),
     ("$(pwd)", "pwd"),
     ("$(op read key)", "output of op"),
@@ -142,7 +146,9 @@ def test_a_script_for_a_shell_keeps_what_the_shell_fills_in() -> None:
     assert [blank.name for blank in draft.missing] == ["workspaceFolder"]
 
 
-@pytest.mark.parametrize("text", ["pa$word", "100%", "a <b", "50%20off", "^x$", "C:\\dir", "{{.Names}}", "a~b", "$5"])
+@pytest.mark.parametrize(
+    "text", ["pa$word", "100%", "a <b", "50%20off", "^x$", "C:\\dir", "{{.Names}}", "a~b", "$5", "__main__", "{a}"]
+)
 def test_text_that_only_resembles_a_placeholder_stays(text: str) -> None:
     assert drafts.filled(draft_of({"command": "x", "args": [text]}), {}).arguments == (text,)
 
@@ -167,6 +173,24 @@ def test_a_gap_within_an_address_is_asked_for_and_one_in_a_password_is_no_passwo
     assert drafts.filled(draft, {"tenant": "acme"}).url == "https://acme.example.com/mcp"
     draft = draft_of({"command": "x", "env": {"DSN": "postgresql://<user>:<password>@db/x"}})
     assert [(blank.name, blank.is_secret) for blank in draft.missing] == [("DSN", True)]
+
+
+@pytest.mark.parametrize("text", ["{{TOKEN}}", "<TOKEN>", "YOUR_TOKEN", "YOUR-TOKEN-HERE", "{TOKEN}", "__TOKEN__"])
+def test_what_an_example_leaves_to_its_reader_is_no_credential(text: str) -> None:
+    for entry in (
+        {"url": "https://a.example", "headers": {"Authorization": f"Bearer {text}"}},
+        {"command": "x", "env": {"API_TOKEN": text}},
+        {"command": "x", "args": ["--api-token", text]},
+    ):
+        assert [blank.is_secret for blank in draft_of(entry).missing] == [True], entry
+
+
+@pytest.mark.parametrize(("text", "name"), [("{{TOKEN}}", "TOKEN"), ("<TOKEN>", "TOKEN"), ("YOUR_TOKEN", "YOUR_TOKEN")])
+def test_a_credential_that_an_address_leaves_open_is_not_stored_in_it(text: str, name: str) -> None:
+    draft = draft_of({"url": f"https://a.example/mcp?team=a&token={text}&x=1"})
+    assert [(blank.name, blank.is_secret) for blank in draft.missing] == [(name, True)]
+    with pytest.raises(DraftRefused, match=r"credential|is a secret"):
+        drafts.filled(draft, {name: "abc"})
 
 
 def test_what_a_password_store_holds_is_asked_for() -> None:

@@ -272,6 +272,7 @@ def test_the_page_says_of_each_process_how_it_stands_and_whether_it_pauses(log_i
         "The next call is a trial",
         "only child process",
         "7 reconnects",
+        "reconnected 21×",
         "00000000",
         "11111111",
     ):

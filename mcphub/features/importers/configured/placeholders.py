@@ -1,4 +1,4 @@
-"""Clients' placeholders for values: `${input:token}`, `${env:TOKEN}`, `{file:~/.key}`, `$TOKEN`, `<your token>`, `./x`.
+"""Clients' placeholders: `${input:token}`, `${env:TOKEN}`, `{file:~/.key}`, `{{TOKEN}}`, `$TOKEN`, `<token>`, `./x`.
 
 Pure. A `PlaceholderReader` reads the texts of one server and gathers its blanks. A value that only the client has, and
 a path that starts from a folder of its machine, becomes a blank; a placeholder that the hub cannot read is refused.
@@ -18,6 +18,7 @@ from mcphub.features.importers.configured.drafts import Blank, DraftRefused, Ref
 _PLACEHOLDER: Final = re.compile(
     r"""(?x)
       \$?\{\{\s*(?P<store>(?:secrets|inputs|env)\.[\w.-]{1,200})\s*\}\}
+    | \$?\{\{\s*(?P<doubled>[A-Za-z_][\w.-]{0,100})\s*\}\}
     | \$\{(?P<named>[^{}\n]{1,300})\}
     | \{env:(?P<variable>[A-Za-z_]\w{0,100})\}
     | \{file:(?P<file>[^{}\n]{1,300})\}"""
@@ -30,7 +31,7 @@ _OF_SHELLS: Final = re.compile(
 )
 """Forms of shells, which clients fill in as well. A script for a shell keeps them."""
 _WHOLE: Final = re.compile(r"\$([A-Za-z_]\w{0,100})\Z")
-_GAP: Final = re.compile(r"<([A-Za-z][\w .-]{1,60})>")
+_GAP: Final = re.compile(r"<([A-Za-z][\w .-]{1,60})>|(?<=[=/])(YOUR[-_][A-Z0-9_-]{1,60})(?![^&/?#])")
 _STORED: Final = re.compile(r"(?:op|se|vault|keychain|secret)://[^\s]+\Z")
 """References of password stores, which a program of the client replaces."""
 _USUAL: Final = re.compile(r"([A-Za-z_]\w*):?-(.*)\Z", re.DOTALL)
@@ -215,14 +216,16 @@ class PlaceholderReader:
         return [*parts, text[end:]]
 
     def _with_gaps(self, parts: Text) -> Text:
-        """Have `<name>` within a text filled in, as in https://<tenant>.example.com."""
+        """Have `<name>` and `YOUR_NAME` within a text filled in, as in https://<tenant>.example.com."""
         if len(parts) != 1 or not isinstance(parts[0], str):
             return parts
         text, found = parts[0], list[str | Ref]()
         end = 0
         for match in _GAP.finditer(text):
             words = f"The file says: {text[:200]}"
-            found += [text[end : match.start()], self._add(Blank(name=match[1], words=words))]
+            name = match[1] or match[2]
+            blank = Blank(name=name, words=words, is_secret=secrecy.is_named_so(name))
+            found += [text[end : match.start()], self._add(blank)]
             end = match.end()
         return tuple(part for part in (*found, text[end:]) if part != "") or ("",)
 
@@ -232,6 +235,9 @@ class PlaceholderReader:
         if match["store"]:
             kind, _, rest = match["store"].partition(".")
             return self._read(f"{kind}:{rest}", is_hidden)
+        if name := match["doubled"]:
+            is_secret = is_hidden or secrecy.is_named_so(name)
+            return self._add(Blank(name=name, words=f"The file says: {match[0]}", is_secret=is_secret))
         return self._read(match["named"] or f"env:{match['variable']}", is_hidden)
 
     def _of_file(self, path: str) -> Ref:

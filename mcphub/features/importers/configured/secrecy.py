@@ -29,7 +29,8 @@ _OPAQUE: Final = re.compile(r"[A-Za-z0-9_+/=-]{24,}\Z")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _TO_FILL_IN: Final = re.compile(
     r"""(?ix) \s* (?: <[^<>]*> | \[[^\[\]]*\] | your[-_\ ].* | .*[-_\ ]here | my[-_](?:api[-_])?(?:key|token|secret)
-    | x{3,}.* | \*{3,} | \.{3,} | …+ | change[-_]?me | replace.* | insert.* | todo ) \s* \Z"""
+    | x{3,}.* | \*{3,} | \.{3,} | …+ | change[-_]?me | replace.* | insert.* | todo
+    | (?-i: \{[A-Z][A-Z0-9_]+\} | __[A-Z][A-Z0-9_]*__ ) ) \s* \Z"""
 )
 _EXAMPLE_PATH: Final = re.compile(
     r"(?i)(?:/absolute)?/path/to/|/Users/(?:username|you|yourname)\b|/home/(?:username|user|you)/|C:\\\\?path"
