@@ -57,18 +57,18 @@ def test_a_group_with_rights_opens_the_console_to_its_people_until_they_leave(ho
 
 
 @pytest.mark.parametrize(
-    ("words", "answer"),
+    ("words", "status", "answer"),
     [
-        (["remove", "Sales"], "Sales stays. Reserved to this group: crm.find. Open them to others"),
-        (["add-person", "Sales", "ada", "nobody"], "there is no person 'nobody'"),
-        (["add-person", "Sale", "ada"], "there is no group 'Sale'. The nearest: Sales"),
-        (["create", "Sales"], "name: Group with this Name already exists"),
-        (["create", "New", "--permission", "auth.view_usr"], "The nearest: auth.view_user"),
+        (["remove", "Sales"], 1, "Sales stays. Reserved to this group: crm.find. Open them to others"),
+        (["add-person", "Sales", "ada", "nobody"], 1, "there is no person 'nobody'"),
+        (["add-person", "Sale", "ada"], 1, "there is no group 'Sale'. The nearest: Sales"),
+        (["create", "Sales"], 2, "NAME: Group with this Name already exists"),
+        (["create", "New", "--permission", "auth.view_usr"], 1, "The nearest: auth.view_user"),
     ],
 )
-def test_a_mistake_is_named_and_changes_nothing(words: list[str], answer: str, home: Path) -> None:
+def test_a_mistake_is_named_and_changes_nothing(words: list[str], status: int, answer: str, home: Path) -> None:
     ended = run(home, "group", *words)
-    assert (ended.returncode, ended.stdout) == (1, "")
+    assert (ended.returncode, ended.stdout) == (status, "")
     assert answer in ended.stderr
     with inside(home):
         assert not User.objects.get(username="ada").groups.exists()
