@@ -125,8 +125,8 @@ class ParseError(ProtocolError):
     jsonrpc_code = PARSE_ERROR
     sentence = "The body is not valid JSON. Send one UTF-8 JSON-RPC 2.0 object."
 
-    def __init__(self, reason: str | None = None, advice: str = "") -> None:
-        super().__init__(f"{reason} {advice}" if reason and advice else reason)
+    def __init__(self, reason: str | None = None, advice: str = "", /, **details: Json) -> None:
+        super().__init__(f"{reason} {advice}" if reason and advice else reason, **details)
         self.reason = reason or self.sentence
         """Without the advice, which only the sender of the body can follow."""
 
