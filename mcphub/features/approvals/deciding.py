@@ -81,7 +81,7 @@ def decider_of(user: User | AnonymousUser) -> Decider:
 
 
 def decide(row: McpApproval, decision: Decision, who: Decider, record: RecordRedaction) -> McpApproval:
-    """Record a decision and notify the workers. Raises DecisionRefused.
+    """Record a decision, notify the workers, and return the row as it was decided. Raises DecisionRefused.
 
     The same decision once more is taken for the first, so a click that is sent twice does no harm.
     """
@@ -92,12 +92,10 @@ def decide(row: McpApproval, decision: Decision, who: Decider, record: RecordRed
             _check_unchanged(row)
         fresh = _changed(row, decision, who, record, now)
         with transaction.atomic():
-            changed = _open(row, now).filter(given=row.given).update(**fresh)
-            if changed:
+            if _open(row, now).filter(given=row.given).update(**fresh):
                 _tell(row, decision, who, fresh, record)
+                return McpApproval.objects.get(pk=row.pk)  # as it was decided: the call may use it at once
         row = McpApproval.objects.get(pk=row.pk)
-        if changed:
-            return row
     if row.status in (McpApproval.Status.PENDING, McpApproval.Status.EXPIRED):
         if row.expires_at > now:
             raise DecisionRefused("decided", f"Somebody else decided {row.pk} in the same moment. Look at it again.")
