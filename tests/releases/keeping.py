@@ -22,6 +22,7 @@ from typing import Any
 
 import psycopg
 
+from mcphub.features.demo.command import LIMITS
 from mcphub.features.demo.filling import fill
 from mcphub.features.demo.serving import DemoServer
 from tests import operations, secret_operations
@@ -62,7 +63,11 @@ def database(kind: str) -> Iterator[dict[str, str]]:
 def make(kind: str, archive: Path, folder: Path) -> dict[str, Any]:
     """Fill a hub of this version in `folder` and write its data; give what `known.json` says."""
     with database(kind) as variables:
-        with DemoServer() as demo, Hub(folder, environment={**variables, "MCPHUB_EGRESS_ALLOW": demo.address}) as hub:
+        own = {"MCPHUB_LIMITS": LIMITS}  # as `mcphub demo` has it: its clients wait for nobody's approval
+        with (
+            DemoServer() as demo,
+            Hub(folder, environment={**variables, **own, "MCPHUB_EGRESS_ALLOW": demo.address}) as hub,
+        ):
             hub.operate(fill, hub.url, demo.url)
             hub.operate(secret_operations.make_secret, "house", SECRET)
             hub.command("audit", "checkpoint")

@@ -21,7 +21,7 @@ from mcphub.commands.stop import Stop
 from mcphub.features.demo.serving import MARK_FILE, DemoServer
 
 _FOLDER = "var/demo"
-_LIMITS = "approval_hold_seconds=0, approval_seconds=2592000, chat_burst=1000"
+LIMITS = "approval_hold_seconds=0, approval_seconds=2592000, chat_burst=1000"
 """Nobody sits at the other end of a call that waits, and it waits as long as the demo is looked at."""
 _KEPT = (
     "MCPHUB_ALLOW_NOT_DURABLE",
@@ -97,7 +97,7 @@ def _serve(folder: Path, port: int) -> int:
             "MCPHUB_DATA_DIR": str(folder),
             "MCPHUB_PUBLIC_URL": f"http://127.0.0.1:{port}",
             "MCPHUB_EGRESS_ALLOW": server.address,
-            "MCPHUB_LIMITS": _LIMITS,
+            "MCPHUB_LIMITS": LIMITS,
         }
         words = [sys.executable, "-m", "mcphub.cli", "serve", "--port", str(port)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as hub:  # noqa: S603
