@@ -111,7 +111,7 @@ def test_errors_name_the_programs_own_lines() -> None:
     assert "(line 1, column 9)" in ran("let x = ;").failure.sentence  # type: ignore[union-attr]
     assert "(line 3, column" in ran("\n\nnull.x").failure.sentence  # type: ignore[union-attr]
     failed = "await tools.echo();\nasync function one() {\n  await tools.fail({code: 'denied'});\n}\nawait one();"
-    assert "(line 3, column 15; line 5, column 7)" in ran(failed).failure.sentence  # type: ignore[union-attr]
+    assert "(line 3, column 15; line 5, column 7)" in ran(failed).failure.sentence  # type: ignore[union-attr]  # it failed
 
 
 def test_a_program_that_waits_longer_than_its_time_ends() -> None:
