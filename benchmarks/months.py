@@ -19,6 +19,9 @@ from typing import Any
 
 from tests.rigs import seeding
 
+_BEFORE_SECONDS = 10.0
+"""Of calls alone, for comparison with those beside the removal."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -52,7 +55,7 @@ def _measure(calls: int, by_row: bool) -> None:
     print(f"{seeded.calls} calls and {seeded.envelopes} envelopes in {log.size()} blocks", flush=True)
     AuditPolicy(rows_days=1).save()
     with Recorder() as before:
-        time.sleep(10)
+        time.sleep(_BEFORE_SECONDS)
     print(before.told("before"), flush=True)
     began = time.monotonic()
     checking.verify_blocks(log, keys, 0, log.size() - 1)

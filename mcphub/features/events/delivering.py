@@ -88,7 +88,7 @@ class Deliverer:
         return sum(await asyncio.gather(*(self._turn(each) for each in taken)))
 
     async def stop(self) -> None:
-        """Give back every lease, also of a turn that was taken and not begun. Nothing is sent any more."""
+        """Release every lease, also of a turn that was taken and not begun. Nothing is sent any more."""
         with contextlib.suppress(Exception):
             await database_sync_to_async(release_all)(self._process_id)
 

@@ -63,7 +63,7 @@ def triggers(log: Log, table: str) -> dict[str, str]:
 
 
 def guard_against_truncate(log: Log, table: str, partition: str) -> None:
-    """Give a partition the table's triggers of statements, which PostgreSQL does not pass on."""
+    """Create the table's statement triggers on a partition: PostgreSQL does not pass them on."""
     found = log.run(
         "SELECT tgname, proname FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid "
         "WHERE tgrelid = to_regclass(?) AND NOT tgisinternal AND tgtype & 32 = 32",

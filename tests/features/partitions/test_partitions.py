@@ -147,14 +147,16 @@ def _indexes() -> set[str]:
         return {row[0] for row in cursor.fetchall()}
 
 
-def test_a_call_that_is_recorded_twice_stands_once(log: Log, database: Dedicated) -> None:
+def test_a_call_that_recovery_ended_before_its_outcome_came_stands_once(log: Log, database: Dedicated) -> None:
     converting.convert(log, timezone.now())
-    row = invocation(database, new_invocation_id())
+    id_, received = new_invocation_id(), database.timestamp(timezone.now().timestamp())
+    outcomes = [invocation(database, id_, failed=failed, received_at=received) for failed in (True, False)]
     own = ledger()
     try:
-        assert [statements.insert(own, statements.INVOCATION, [row]) for _ in range(2)] == [1, 0]
+        assert [statements.insert(own, statements.INVOCATION, [row]) for row in outcomes] == [1, 0]
     finally:
         own.close()
+    assert McpToolInvocation.objects.get(invocation_id=id_).status == "error"
 
 
 @pytest.mark.parametrize(

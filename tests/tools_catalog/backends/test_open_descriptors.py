@@ -50,7 +50,7 @@ def answer_to(asked: dict[str, Any]) -> bytes:
 
 
 Way = Callable[[dict[str, Any]], tuple[bytes, bool]]
-"""What is written instead of the answer, and whether the connection ends then."""
+"""The bytes in place of the answer, and whether the connection ends after them."""
 
 
 def stays(raw: bytes) -> Way:

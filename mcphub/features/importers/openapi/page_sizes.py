@@ -32,7 +32,7 @@ _NAMES = frozenset(
 
 
 def bound(arguments: Arguments) -> list[str]:
-    """Give each page size in the query a default, in the schema and the request; return them as `limit=25`."""
+    """Set a default for each page size of the query, in schema and request; return the defaults as `limit=25`."""
     found: list[str] = []
     for name, template in arguments.query.items():
         argument = template[1:-1]
