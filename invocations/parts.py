@@ -48,17 +48,6 @@ class FailureLink:
 
 
 @dataclass(frozen=True, slots=True)
-class CallsLink:
-    """A link above the list of calls: `page` is the name of an address."""
-
-    title: _StrOrPromise
-    icon: str
-    page: str
-    permission: str
-    query: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class KnownValues:
     """Values that the search of calls offers for a column: a function of the begun text that returns pairs of value
     and title.

@@ -26,7 +26,6 @@ from invocations.admin.reading import RecordedReading
 from invocations.admin.sessions import SessionTranscripts
 from invocations.lists.filters import CALL_FILTERS
 from invocations.models import McpToolInvocation
-from invocations.parts import CallsLink
 from sessions_app.admin.lists import Arrangement
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.admin.changelist import COLUMNS, HubList, holds_nul
@@ -34,7 +33,6 @@ from sessions_app.kit.admin.keyset import KeysetList
 from sessions_app.kit.admin.parts import ListPart, column
 from sessions_app.kit.admin.replica import ReplicaPages
 from sessions_app.kit.admin.search_line import SearchLine
-from sessions_app.kit.features import declared
 from sessions_app.kit.lists.searching import Search
 from sessions_app.kit.lists.walking import SECONDS, WalkedKeyset, newest
 from sessions_app.kit.shown import breakable, cell, clipped, duration, size, visible
@@ -68,13 +66,6 @@ class _MeasuredList(KeysetList):
             parts = [Coalesce(_Bytes(F(name)), 0) for name in BODIES]
             rows = rows.annotate(body_bytes=parts[0] + parts[1] + parts[2])
         return rows
-
-
-class CallLinks(ListPart):
-    """Links that features put above the list."""
-
-    def context(self, page: HubAdmin, request: HttpRequest) -> dict[str, object]:
-        return {"links": [each for each in declared(CallsLink) if request.user.has_perm(each.permission)]}
 
 
 class CallSearch(ListPart):
@@ -225,7 +216,6 @@ class CallListAdmin(WorkspacePages, ReplicaPages, RecordedReading):
     keyset = WalkedKeyset
     parts = (
         CallSearch(),
-        CallLinks(),
         SearchLine(),
         Arrangement(
             "shown_transport",

@@ -1,4 +1,4 @@
-"""Seventeen jobs of operators, auditors and newcomers, done in a browser and counted: clicks, keys, fields, seconds.
+"""Jobs of operators, auditors and newcomers, done in a browser and counted: clicks, keys, fields, seconds.
 
     python -m tests.browser.jobs            prints them as a table
 
@@ -136,6 +136,17 @@ def _try_a_tool(hand: Hand) -> None:
     expect(hand.page.get_by_role("status")).to_contain_text("hello")
 
 
+def _make_a_tool_of_a_function(hand: Hand) -> None:
+    hand.click("Catalogue")
+    hand.click_at("a[href$='mcptooldefinition/add/']")
+    hand.fields += 1
+    function = hand.page.locator("select[name=function]")
+    function.select_option(function.locator("option").first.inner_text())
+    hand.click_at("form:has(select[name=function]) button")
+    hand.click("Save", "button")
+    hand.sees(re.compile("was added successfully"))
+
+
 def _who_changed_a_tool(hand: Hand) -> None:
     hand.click("Catalogue")
     hand.click("tracker_find_bugs", within="#result_list")
@@ -164,15 +175,13 @@ def _add_an_upstream(hand: Hand) -> None:
     hand.click("Paste and connect")
     hand.fill("URL, command or configuration", f"{sys.executable} {SMALL} shop --three-tools")
     hand.click("Preview", "button")
-    hand.click("Save selected", "button")
-    hand.click("Test all", "button")
+    hand.click("Save and test", "button")
     hand.click("Approve selected", "button")
     hand.sees("3 definitions approved.")
 
 
 def _import_an_api(hand: Hand) -> None:
     hand.click("Connections")
-    hand.click("Services")
     hand.click("Import an API")
     hand.fill("Service", "weather")
     hand.fields += 1
@@ -262,10 +271,11 @@ JOBS: tuple[Job, ...] = (
     Job("Open a call by its id", _call_by_id, 0, 2),
     Job("Switch a tool off", _switch_a_tool_off, 3),
     Job("Try a tool", _try_a_tool, 4),
+    Job("Make a tool of a function", _make_a_tool_of_a_function, 4),
     Job("See who changed a tool, and what", _who_changed_a_tool, 3),
     Job("Set the timeout of two tools", _limits_of_two_tools, 6),
-    Job("Add an upstream with three tools", _add_an_upstream, 7),
-    Job("Import an API", _import_an_api, 5),
+    Job("Add an upstream with three tools", _add_an_upstream, 5),
+    Job("Import an API", _import_an_api, 4),
     Job("Approve ten changed definitions, their differences seen", _approve_ten_differences, 0, 20),
     Job("Approve a call that waits", _approve_a_call, 0, 5),
     Job("Give a client its configuration, by signing in", _connect_a_client, 2),

@@ -146,7 +146,7 @@ def test_a_wrong_key_or_value_is_said_at_the_line_with_what_may_stand_there(page
 
 def test_errors_in_groups_are_resolved_and_lead_to_their_calls(page: Any) -> None:
     page.goto(CALLS)
-    page.get_by_role("link", name="Grouped errors").click()
+    page.get_by_role("link", name="Errors", exact=True).click()
     group = rows(page).filter(has_text="order")  # beside what the hub groups by itself
     expect(group).to_have_count(1)
     is_fit(page, "errors", group)

@@ -64,7 +64,8 @@ _MAIN_ACTION = """() => {
         ? (list ? first("#result_list tbody :is(th, td) a[href]") : first("a[href*='/add/']"))
           ?? first("a[href], button")
         : [...content.querySelectorAll("form")].flatMap((form) => [...form.querySelectorAll(control)]).find(seen)
-          ?? first("form button, form summary")
+          ?? [...content.querySelectorAll("form button, form summary")]
+              .find((each) => seen(each) && (each.matches("button") || each.closest("details").querySelector(control)))
           ?? first("a[href], button, summary, [tabindex='0']")
     document.querySelector("[data-walked]")?.removeAttribute("data-walked")
     found?.setAttribute("data-walked", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,14 @@ _REGISTERED = moment("created_at", _("registered"))
 _RUN = _("How it runs")
 _MOST_TOOLSETS = 100
 """Toolsets that are searched for a tool: each finds its tools by patterns."""
+
+
+def _free_name(name: str) -> str:
+    """Return the name, numbered if another tool has it."""
+    taken: set[str] = set(McpToolDefinition.objects.filter(name__startswith=name).values_list("name", flat=True))
+    return next(
+        each for each in itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2))) if each not in taken
+    )
 
 
 def _chosen_kind(request: HttpRequest) -> ToolKind | None:
@@ -130,7 +139,10 @@ class McpToolDefinitionAdmin(WorkspacePages, VersionPages, CheckedForm, BulkActi
         kind = _chosen_kind(request)
         if kind is None:
             return super().get_changeform_initial_data(request)
-        return {"backend": kind.name, **kind.initial(request.GET.dict())}
+        filled = kind.initial(request.GET.dict())
+        if isinstance(name := filled.get("name"), str):
+            filled["name"] = _free_name(name)
+        return {"backend": kind.name, **filled}
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         if self.has_change_permission(request, obj) or (obj is None and self.has_add_permission(request)):

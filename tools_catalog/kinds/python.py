@@ -38,7 +38,12 @@ class PythonKind(ToolKind):
     DOES = ("function",)
 
     def offered(self) -> Mapping[str, Sequence[str]]:
-        return {"function": sorted(python.registry)}
+        """Return the registered functions, those without a tool first."""
+        from tools_catalog.models import McpToolDefinition
+
+        tools = McpToolDefinition.objects.filter(backend=self.name).values_list("configuration", flat=True)
+        served = {configuration.get("function") for configuration in tools}
+        return {"function": sorted(python.registry, key=lambda name: (name in served, name))}
 
     def initial(self, chosen: Mapping[str, str]) -> dict[str, Json]:
         reference = chosen.get("function", "")

@@ -1,6 +1,5 @@
 from django.utils.translation import gettext_lazy as _
 
-from invocations.parts import CallsLink
 from mcphub.parts import ConsolePage, PageRoutes, RestExamples, RestResource, Verbs, VerifiedCopy
 from sessions_app.kit.features import FeatureConfig
 
@@ -29,7 +28,6 @@ class ArchiveConfig(FeatureConfig):
             words=_("archived calls old closed months parquet search"),
             permissions=("invocations.view_mcptoolinvocation",),
         ),
-        CallsLink(_("Archived calls"), "inventory_2", "archive", "invocations.view_mcptoolinvocation"),
         RestExamples("mcphub.features.archive.examples"),
         VerifiedCopy(
             "archive",

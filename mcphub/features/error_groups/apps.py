@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from invocations.parts import CallsLink, EventSubject, FailureFollower, FailureLink
+from invocations.parts import EventSubject, FailureFollower, FailureLink
 from mcphub.parts import ConsolePage, HubCommand, RestExamples, RestResource, RolePermissions, SchemaEnum
 from sessions_app.kit.features import FeatureConfig
 
@@ -31,13 +31,6 @@ class ErrorGroupsConfig(FeatureConfig):
         ),
         FailureFollower("mcphub.features.error_groups.grouping"),
         FailureLink(_("Error group"), "mcphub.features.error_groups.links:group_of"),
-        CallsLink(
-            _("Grouped errors"),
-            "bug_report",
-            "admin:invocations_errorgroup_changelist",
-            "invocations.view_errorgroup",
-            "?q=state:open",
-        ),
         EventSubject("errorgroup", _("errors")),
         RolePermissions(("invocations.view_errorgroup",)),
         RolePermissions(("invocations.change_errorgroup",), ("Operator",)),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.forms import ModelForm
@@ -124,16 +125,17 @@ class SubscriptionForm(_FormBase):
 @admin.register(Subscription)
 class SubscriptionAdmin(RecordedAdmin):
     form = SubscriptionForm
-    list_display = ["name", "shown_way", "shown_where", "shown_kinds", "shown_state"]
+    list_display = ["name", "shown_owner", "shown_way", "shown_where", "shown_kinds", "shown_state"]
     search_fields = ["name"]
     actions_detail = ["test_it"]
     fieldsets = [
-        (None, {"fields": ["name", "enabled", "kinds"]}),
+        (None, {"fields": ["name", "group", "enabled", "kinds"]}),
         (_("Channel"), {"fields": ["way", "shown_where", "address", "renew_secret", "language"]}),
         (_("When"), {"fields": ["group_seconds", "quiet_from", "quiet_to", "zone", "alarms_at_once"]}),
     ]
     readonly_fields = ["shown_where", "shown_state"]
 
+    shown_owner = column(_("group"), lambda row: row.group or "-", ordering="group")
     shown_way = column(_("channel"), lambda row: row.get_way_display(), ordering="way")
     shown_where = column(_("address"), lambda row: mono(row.shown_address or "-"))
     shown_kinds = column(
@@ -141,8 +143,9 @@ class SubscriptionAdmin(RecordedAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Subscription]:
-        """A person sees their own: an address may be a password, and notifications are personal."""
-        return super().get_queryset(request).filter(person_id=request.user.pk)
+        """A person sees their own and their groups': an address may be a password, and notifications are personal."""
+        rows = super().get_queryset(request).select_related("group")
+        return rows.filter(noticing.managed_by(request.user))  # type: ignore[arg-type]
 
     def get_form(
         self, request: HttpRequest, obj: Subscription | None = None, change: bool = False, **kwargs: object
@@ -151,14 +154,23 @@ class SubscriptionAdmin(RecordedAdmin):
         fields = [name for _title, options in self.fieldsets for name in options["fields"] if str(name) not in own]
         kwargs.setdefault("fields", fields)
         form = super().get_form(request, obj, change, **kwargs)
-        editor = request.user
+        editor: Any = request.user
 
         class OfPerson(form):  # type: ignore[misc, valid-type]
             def __init__(self, *args: Any, **options: Any) -> None:
                 super().__init__(*args, **options)
                 if self.instance.pk is None:
-                    self.instance.person = editor
                     self.fields["language"].initial = get_language() or "en"
+                if "group" in self.fields:
+                    groups = Group.objects.all() if editor.is_superuser else editor.groups.all()
+                    self.fields["group"].queryset = groups.order_by("name")
+                    self.fields["group"].empty_label = _t("only me")
+
+            def clean(self) -> Any:
+                cleaned = super().clean()
+                if self.instance.pk is None:
+                    self.instance.person = None if cleaned.get("group") else editor
+                return cleaned
 
         return OfPerson
 
@@ -168,6 +180,9 @@ class SubscriptionAdmin(RecordedAdmin):
             (title, {**options, "fields": [each for each in options["fields"] if each not in hidden]})
             for title, options in self.fieldsets
         ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+        return [*self.readonly_fields, *(["group"] if obj is not None else [])]
 
     def save_model(self, request: HttpRequest, obj: Subscription, form: ModelForm[Model], change: bool) -> None:
         address = form.cleaned_data.get("address", "")
@@ -234,7 +249,8 @@ class DeliveryAdmin(ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
-        return super().get_queryset(request).filter(subscription__person_id=request.user.pk)
+        managed = noticing.managed_by(request.user)  # type: ignore[arg-type]
+        return super().get_queryset(request).filter(subscription__in=Subscription.objects.filter(managed))
 
     def has_replay_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("telling.replay_delivery")

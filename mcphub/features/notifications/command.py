@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcphub.commands import rows
+from mcphub.commands.group import KIND as GROUPS
 from mcphub.commands.person import KIND as PEOPLE
 from mcphub.commands.rows import RowKind
 from mcphub.commands.stop import Stop, fills, migrated_database
@@ -25,7 +26,7 @@ _PATIENCE_SECONDS = 60
 def declare(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(metavar="VERB", required=True, title="verbs", dest="verb")
     listed = verbs.add_parser("subscriptions", help="list who is notified of what, and where")
-    rows.completes(listed.add_argument("person", metavar="PERSON", nargs="?", help="of this person only"), PEOPLE)
+    _declare_owner(listed, "only theirs", nargs="?")
     listed.add_argument("--json", action="store_true", help="as JSON")
     _declare_subscribe(verbs)
     for verb, words in (
@@ -34,12 +35,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
         ("unsubscribe", "delete subscriptions; what waits for them is not sent"),
     ):
         each = verbs.add_parser(verb, help=words)
-        rows.completes(each.add_argument("person", metavar="PERSON", help="whose subscriptions"), PEOPLE)
+        _declare_owner(each, "whose subscriptions")
         each.add_argument("name", metavar="NAME", nargs="+", help="names of subscriptions")
         each.add_argument("--reason", default="", metavar="WORDS", help="kept in the history")
         each.add_argument("--json", action="store_true", help="as JSON")
     test = verbs.add_parser("test", help="send a test now, from this command, and say whether it arrived")
-    test.add_argument("person", metavar="PERSON", help="whose subscriptions")
+    _declare_owner(test, "whose subscriptions")
     test.add_argument("--name", default="", metavar="NAME", help="of one subscription (default: all of them)")
     verbs.add_parser("dead", help="list the deliveries that were given up")
     replay = verbs.add_parser("replay", help="have deliveries that were given up sent once more by the hub")
@@ -48,9 +49,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _declare_subscribe(verbs: Any) -> None:
-    add = verbs.add_parser("subscribe", help="subscribe a person; the secret of a webhook is printed on the last line")
-    rows.completes(add.add_argument("person", metavar="PERSON", help="who is notified of what they may read"), PEOPLE)
-    add.add_argument("name", metavar="NAME", help="what the person calls it")
+    words = "subscribe a person or a group; the secret of a webhook is printed on the last line"
+    add = verbs.add_parser("subscribe", help=words)
+    _declare_owner(add, "who is notified of what they may read")
+    add.add_argument("name", metavar="NAME", help="name of the subscription")
     add.add_argument("way", choices=("console", "email", "webhook", "slack", "teams"), help="how")
     add.add_argument("--email", metavar="ADDRESS", help="the e-mail address")
     add.add_argument(
@@ -71,6 +73,18 @@ def _declare_subscribe(verbs: Any) -> None:
     add.add_argument("--json", action="store_true", help="as JSON; the secret is its member `secret`")
 
 
+def _declare_owner(parser: argparse.ArgumentParser, words: str, **more: Any) -> None:
+    argument = parser.add_argument("owner", metavar="OWNER", help=f"a person, or group:NAME; {words}", **more)
+    rows.completes(argument, PEOPLE)
+
+
+def _owner(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the owner as a field and its row; stop at an unknown name."""
+    kind, _, group = options.owner.partition(":")
+    field, owners, name = ("group", GROUPS, group) if kind == "group" and group else ("person", PEOPLE, options.owner)
+    return {field: rows.named(owners, [name], by=f"notice {options.verb}")[0]}
+
+
 def run(options: argparse.Namespace) -> int:
     verbs = {
         "subscriptions": _list,
@@ -88,8 +102,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     found = KIND.rows()
-    if options.person:
-        found = found.filter(person=rows.named(PEOPLE, [options.person], by="notice subscriptions")[0])
+    if options.owner:
+        found = found.filter(**_owner(options))
     return rows.list_rows(KIND, options, found)
 
 
@@ -99,7 +113,7 @@ def _subscribe(options: argparse.Namespace) -> int:
     from mcphub.features.notifications.models import Subscription, new_secret
 
     row = Subscription(
-        person=rows.named(PEOPLE, [options.person], by="notice subscribe")[0],
+        **_owner(options),
         name=options.name,
         way=options.way,
         kinds=list(dict.fromkeys(options.kind)),
@@ -143,15 +157,13 @@ def _address(options: argparse.Namespace) -> str:
 
 
 def _change(options: argparse.Namespace) -> int:
-    person = rows.named(PEOPLE, [options.person], by=f"notice {options.verb}")[0]
-    of_person = replace(
-        KIND,
-        noun=f"subscription of {rows.plain(person.get_username())} named",
-        rows=lambda: KIND.rows().filter(person=person),
+    owner = _owner(options)
+    of_owner = replace(
+        KIND, noun=f"subscription of {rows.plain(options.owner)} named", rows=lambda: KIND.rows().filter(**owner)
     )
     if options.verb == "unsubscribe":
-        return rows.remove(of_person, options)
-    return rows.switch(of_person, options)
+        return rows.remove(of_owner, options)
+    return rows.switch(of_owner, options)
 
 
 def _test(options: argparse.Namespace) -> int:
@@ -161,12 +173,12 @@ def _test(options: argparse.Namespace) -> int:
     from mcphub.features.notifications.models import Delivery, Subscription
     from sessions_app.history import events
 
-    found = Subscription.objects.filter(person__username=options.person, enabled=True)
+    found = Subscription.objects.filter(**_owner(options), enabled=True)
     if options.name:
         found = found.filter(name=options.name)
     if not found.exists():
         raise Stop(
-            f"mcphub notice: {options.person} has no such subscription that is enabled. `mcphub notice subscriptions` "
+            f"mcphub notice: {options.owner} has no such subscription that is enabled. `mcphub notice subscriptions` "
             "lists them, and `mcphub notice subscribe` adds one."
         )
     made = [(row, noticing.test(row, events.on_the_machine().label)) for row in found]
@@ -206,10 +218,12 @@ async def _tried(ids: list[int]) -> None:
 def _dead(options: argparse.Namespace) -> int:
     from mcphub.features.notifications.models import Delivery
 
-    found = Delivery.objects.filter(state=Delivery.State.DEAD).select_related("notice", "subscription__person")
+    found = Delivery.objects.filter(state=Delivery.State.DEAD).select_related(
+        "notice", "subscription__person", "subscription__group"
+    )
     for row in found[:_MOST]:
         print(
-            f"{row.pk}\t{row.notice.kind}\t{row.subscription.person.get_username()}/{row.subscription.name}\t"
+            f"{row.pk}\t{row.notice.kind}\t{row.subscription.owner}/{row.subscription.name}\t"
             f"{row.tries} tries\t{row.error}"
         )
     return 0
@@ -232,12 +246,13 @@ def _replay(options: argparse.Namespace) -> int:
 def _rows() -> QuerySet[Any]:
     from mcphub.features.notifications.models import Subscription
 
-    return Subscription.objects.select_related("person").order_by("person__username", "name")
+    return Subscription.objects.select_related("person", "group").order_by("person__username", "group__name", "name")
 
 
 def _told(row: Subscription) -> Mapping[str, Any]:
     return {
-        "person": row.person.get_username(),
+        "person": row.person.get_username() if row.person else None,
+        "group": row.group.name if row.group else None,
         "name": row.name,
         "way": row.way,
         "address": row.shown_address,
@@ -256,11 +271,12 @@ def _told(row: Subscription) -> Mapping[str, Any]:
 
 def _line(told: Mapping[str, Any]) -> list[object]:
     state = "off" if not told["enabled"] else f"failing: {told['last_error']}" if told["failing_since"] else "on"
-    return [told["person"], told["name"], state, told["way"], told["address"], ", ".join(told["kinds"]) or "all kinds"]
+    owner = told["person"] or f"group:{told['group']}"
+    return [owner, told["name"], state, told["way"], told["address"], ", ".join(told["kinds"]) or "all kinds"]
 
 
 def _label(row: Subscription) -> str:
-    return f"{rows.plain(row.person.get_username())}/{rows.plain(row.name)}"
+    return f"{rows.plain(row.owner)}/{rows.plain(row.name)}"
 
 
 KIND = RowKind(
@@ -272,6 +288,6 @@ KIND = RowKind(
     told=_told,
     line=_line,
     listing="notice subscriptions",
-    none="There is no subscription. `mcphub notice subscribe PERSON NAME WAY` adds one.",
+    none="There is no subscription. `mcphub notice subscribe OWNER NAME WAY` adds one.",
 )
-"""A name is of one person's: verbs that name subscriptions take the person, too."""
+"""A name is of one owner's: verbs that name subscriptions take the owner, too."""

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, validate_email
 from django.db import models
@@ -28,7 +29,7 @@ from tools_catalog import secrets
 from tools_catalog.egress.rules import EgressPolicy
 
 MOST_SUBSCRIPTIONS = 20
-"""Of one person."""
+"""Of one person or group."""
 MOST_ADDRESS_CHARACTERS = 2000
 
 
@@ -80,7 +81,7 @@ class Notice(models.Model):
 
 
 class Subscription(RecordedModel):
-    """A person wants some kinds of notices at one place."""
+    """A person, or all people of a group, want some kinds of notices at one place."""
 
     RECORDED_AS = "subscription"
     HIDDEN = ("address_ciphertext", "secret_ciphertext")
@@ -96,7 +97,22 @@ class Subscription(RecordedModel):
     mark = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     """The binding of its sealed secrets."""
     person = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, related_name="notice_subscriptions", verbose_name=_("person")
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="notice_subscriptions",
+        verbose_name=_("person"),
+    )
+    """None if it is a group's."""
+    group = models.ForeignKey(
+        Group,
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("group"),
+        help_text=_("Shared: members of the group manage it. It sends what the group's permissions allow."),
     )
     name = models.CharField(_("name"), max_length=60)
     way = models.CharField(_("channel"), max_length=10, choices=Way)
@@ -137,6 +153,11 @@ class Subscription(RecordedModel):
         ordering = ["person", "name"]
         constraints = [
             models.UniqueConstraint(fields=["person", "name"], name="subscription_name_once"),
+            models.UniqueConstraint(fields=["group", "name"], name="subscription_group_name_once"),
+            models.CheckConstraint(
+                condition=Q(person=None, group__isnull=False) | Q(person__isnull=False, group=None),
+                name="subscription_one_owner",
+            ),
             models.CheckConstraint(
                 condition=Q(way__in=["console", "email", "webhook", "slack", "teams"]), name="subscription_way_known"
             ),
@@ -164,13 +185,23 @@ class Subscription(RecordedModel):
             problems["zone"] = _("Unknown time zone. Enter one such as Europe/Berlin or UTC.")
         if (self.quiet_from is None) != (self.quiet_to is None):
             problems["quiet_to"] = _("Enter both the start and the end of the quiet hours, or neither.")
-        others = Subscription.objects.filter(person_id=self.person_id).exclude(pk=self.pk)
-        if others.count() >= MOST_SUBSCRIPTIONS:
-            problems["name"] = _("A person has at most %(count)d subscriptions. Delete one first.") % {
+        if self.group_id is not None and self.way == self.Way.CONSOLE:
+            problems["way"] = _("A group has no console of its own. Choose another channel.")
+        of_owner = Q(group=self.group) if self.group_id is not None else Q(person=self.person)
+        others = Subscription.objects.filter(of_owner).exclude(pk=self.pk)
+        if others.filter(name=self.name).exists():
+            problems["name"] = _("There is already a subscription with this name. Choose another.")
+        elif others.count() >= MOST_SUBSCRIPTIONS:
+            problems["name"] = _("A person or group has at most %(count)d subscriptions. Delete one first.") % {
                 "count": MOST_SUBSCRIPTIONS
             }
         if problems:
             raise ValidationError(problems)
+
+    @property
+    def owner(self) -> str:
+        """The person's name, or `group:NAME`."""
+        return f"group:{self.group}" if self.group_id is not None else str(self.person)
 
     def set_address(self, address: str) -> None:
         """Encrypt the address under this row's mark; call save() afterwards. Raises ValidationError."""

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
@@ -97,6 +96,24 @@ def may_read(person: User, notice: Notice) -> bool:
     if not person.is_active or kind is None:
         return False
     return notice.person_id == person.pk or bool(kind.permission and person.has_perm(kind.permission))
+
+
+def managed_by(person: User) -> Q:
+    """Return the subscriptions that a person sees and edits: their own and those of their groups."""
+    shared = Q(group__isnull=False) if person.is_superuser else Q(group__in=person.groups.all())
+    return Q(person_id=person.pk) | shared
+
+
+def is_permitted(subscription: Subscription, notice: Notice) -> bool:
+    """Return True if the subscription's person, or its group as such, may read the notice."""
+    if subscription.person is not None:
+        return may_read(subscription.person, notice)
+    kind = notice.described
+    if kind is None or notice.kind == "test":
+        return kind is not None
+    app, _, codename = kind.permission.partition(".")
+    rows = Permission.objects.filter(group=subscription.group_id, content_type__app_label=app, codename=codename)
+    return bool(kind.permission) and rows.exists()
 
 
 def live_for(person: User) -> QuerySet[Notice]:
@@ -200,10 +217,9 @@ def _send(notice: Notice) -> Notice:
 
 
 def _wanting(notice: Notice) -> Iterable[Subscription]:
-    people = {person.pk: person for person in get_user_model().objects.filter(is_active=True)}
-    rows = Subscription.objects.filter(enabled=True, person__in=people).exclude(way=Subscription.Way.CONSOLE)
-    for each in rows:
-        if each.wants(notice.kind) and may_read(people[each.person_id], notice):
+    rows = Subscription.objects.filter(enabled=True).exclude(way=Subscription.Way.CONSOLE).select_related("person")
+    for each in rows.exclude(person__is_active=False):
+        if each.wants(notice.kind) and is_permitted(each, notice):
             waiting = each.deliveries.filter(state=Delivery.State.WAITING)
             if waiting.count() < MOST_WAITING:
                 yield each

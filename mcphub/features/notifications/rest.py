@@ -9,7 +9,7 @@ from rest_framework import mixins, serializers
 from mcphub.features.notifications import noticing
 from mcphub.features.notifications.catalogue import KINDS
 from mcphub.features.notifications.filters import DELIVERY_FILTERS, NOTICE_FILTERS
-from mcphub.features.notifications.models import Delivery, Notice
+from mcphub.features.notifications.models import Delivery, Notice, Subscription
 from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import RowSerializer, RowViewSet
 from sessions_app.models import ApiKey
@@ -85,7 +85,7 @@ class DeliverySerializer(RowSerializer[Delivery]):
 @extend_schema_view(
     list=extend_schema(
         summary="Deliveries of notices, newest first",
-        description="A key reads those of everybody, without addresses; a person their own.",
+        description="A key reads those of everybody, without addresses; a person their own and those of their groups.",
     ),
     retrieve=extend_schema(summary="One delivery"),
 )
@@ -103,4 +103,5 @@ class DeliveryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, RowViewS
         rows = super().get_queryset()
         if isinstance(self.request.auth, ApiKey):
             return rows
-        return rows.filter(subscription__person_id=self.request.user.pk)
+        of_person = noticing.managed_by(self.request.user)  # type: ignore[arg-type]
+        return rows.filter(subscription__in=Subscription.objects.filter(of_person))

@@ -126,7 +126,7 @@ def claim(process_id: str, most: int) -> list[int]:
 
 
 def collect(subscription_id: int) -> Post | None:
-    """Read the due notices of a subscription; abandon those that its person may no longer read."""
+    """Read the due notices of a subscription; abandon those that its owner may no longer read."""
     row = Subscription.objects.select_related("person").get(pk=subscription_id)
     due = row.deliveries.filter(state=Delivery.State.WAITING, due_at__lte=timezone.now()).select_related("notice")
     letters = []
@@ -134,8 +134,8 @@ def collect(subscription_id: int) -> Post | None:
         for delivery in due.order_by("pk")[: messages.MOST_IN_ONE]:
             if not row.enabled:
                 _give_up(delivery, "The subscription was switched off.")
-            elif not noticing.may_read(row.person, delivery.notice):
-                _give_up(delivery, "The person may not read such notices any more.")
+            elif not noticing.is_permitted(row, delivery.notice):
+                _give_up(delivery, "The person or group may not read such notices any more.")
             else:
                 letters.append(Letter(delivery.pk, f"msg_{delivery.mark.hex}", told(delivery.notice)))
     if not letters:

@@ -108,4 +108,5 @@ document.addEventListener("DOMContentLoaded", () => {
       form.removeAttribute("aria-busy");
     }
   });
+  if ("begun" in form.dataset) form.querySelector("[name=test][value=all]")?.click();
 });

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 
 from mcphub.features.notifications.models import Subscription
 from sessions_app.history.models import AuditEvent
@@ -54,9 +54,23 @@ def test_a_person_is_subscribed_to_a_webhook_switched_and_unsubscribed(home: Pat
         assert events[-1] == ("subscription.deleted", "cli", "left")
 
 
+def test_a_group_is_an_owner_as_a_person_is(home: Path) -> None:
+    with inside(home):
+        Group.objects.create(name="on call")
+    words = ["group:on call", "mail"]
+    added = run(home, "notice", "subscribe", *words, "email", "--email", "calls@example.org")
+    assert added.stdout == "group:on call/mail is subscribed: calls@example.org.\n", added.stderr
+    [told] = json.loads(run(home, "notice", "subscriptions", "group:on call", "--json").stdout)
+    assert (told["person"], told["group"]) == (None, "on call")
+    assert "group:on call\tmail\ton" in run(home, "notice", "subscriptions").stdout
+    assert run(home, "notice", "subscriptions", "ada").stdout == ""
+    assert run(home, "notice", "unsubscribe", *words).stdout == "mail is removed.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "status", "answer"),
     [
+        (["subscribe", "group:nobody", "x", "email"], 1, "there is no group 'nobody'"),
         (["subscribe", "nobody", "x", "console"], 1, "there is no person 'nobody'"),
         (["subscribe", "ada", "x", "email"], 2, "name the address with --email"),
         (["subscribe", "ada", "x", "email", "--email", "ada"], 2, "--email: Enter a valid email address"),

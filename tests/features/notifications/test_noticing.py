@@ -28,8 +28,9 @@ def viewer() -> User:
     return user
 
 
-def subscribed(person: User, way: str = "webhook", **fields: Any) -> Subscription:
-    row = Subscription(person=person, name=fields.pop("name", way), way=way, **fields)
+def subscribed(owner: User | Group, way: str = "webhook", **fields: Any) -> Subscription:
+    fields["group" if isinstance(owner, Group) else "person"] = owner
+    row = Subscription(name=fields.pop("name", way), way=way, **fields)
     row.set_address({"console": "", "email": "a@example.org"}.get(way, "https://hooks.example/secret"))
     if way == "webhook":
         row.set_secret(new_secret())
@@ -138,6 +139,34 @@ def test_who_may_not_read_any_more_is_told_nothing_more(viewer: User) -> None:
     viewer.groups.clear()
     assert sending.collect(row.pk) is None
     assert Delivery.objects.get().state == "dead"
+
+
+def test_a_group_gets_what_it_may_read_and_keeps_its_place_when_a_member_goes(viewer: User) -> None:
+    group = Group.objects.get(name="Viewer")
+    row = subscribed(group)
+    noticing.note("key.ends", "1", {})  # a Viewer may not read keys
+    noticing.note("key.ends", "2", {}, person=viewer)  # of one member alone
+    assert not Delivery.objects.exists()
+    noticing.note("connection.down", "1", {})
+    viewer.delete()
+    post = sending.collect(row.pk)
+    assert post is not None
+    assert len(post.letters) == 1
+    group.permissions.clear()
+    assert sending.collect(row.pk) is None
+    assert Delivery.objects.get().state == "dead"
+
+
+def test_a_group_has_no_console_and_a_subscription_one_owner(viewer: User) -> None:
+    group = Group.objects.get(name="Viewer")
+    with pytest.raises(ValidationError, match="no console of its own"):
+        subscribed(group, "console")
+    for owners in ({}, {"person": viewer, "group": group}):
+        with pytest.raises(ValidationError, match="subscription_one_owner"):
+            Subscription(name="both", way="email", **owners).full_clean()
+    subscribed(group, "email")
+    with pytest.raises(ValidationError, match="already a subscription"):
+        subscribed(group, "email")
 
 
 def test_a_delivery_is_given_up_after_its_tries_and_replayed_under_its_id(viewer: User, settings: Any) -> None:

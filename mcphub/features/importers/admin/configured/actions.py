@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcphub.features.importers.admin.configured import bringing, choosing, trying
 from mcphub.features.importers.admin.configured.rights import NEEDED
+from mcphub.features.importers.admin.imports import NEEDED as IMPORT
 from sessions_app.kit.admin.base import HubAdmin, detail_action
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ else:
 class BringActions(_Base):
     """Of the page of connections."""
 
-    actions_list = ["bring_them", "choose_one"]
+    actions_list = ["bring_them", "choose_one", "import_api"]
 
     def get_urls(self) -> list[URLPattern]:
         def page(view: Callable[[HubAdmin, HttpRequest], HttpResponse]) -> Any:
@@ -47,6 +48,13 @@ class BringActions(_Base):
     @detail_action(description=_("Known servers"), icon="menu_book", url_path="choose", permissions=["bring"])
     def choose_one(self, request: HttpRequest) -> HttpResponse:
         return redirect("admin:connection_known")
+
+    @detail_action(description=_("Import an API"), icon="upload_file", url_path="api", permissions=["import"])
+    def import_api(self, request: HttpRequest) -> HttpResponse:
+        return redirect("admin:service_import")
+
+    def has_import_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perms(IMPORT)
 
     def has_bring_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(NEEDED)

@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from mcphub.features.importers.admin.configured import rights
+from mcphub.features.importers.admin.configured import rights, trying
 from mcphub.features.importers.configured import cards, known, registry, saving, sources
 from mcphub.features.importers.configured.drafts import Draft, Text, words_shown
 from mcphub.features.importers.configured.sources import MAX_BYTES, ReadConfiguration
@@ -160,6 +160,8 @@ def _save(admin: HubAdmin, request: HttpRequest) -> HttpResponse:
             done = ngettext("%(count)d connection saved.", "%(count)d connections saved.", len(saved.connections))
             messages.success(request, done % {"count": len(saved.connections)})
             ids = ",".join(str(row.pk) for row in saved.connections)
+            if "test" in request.POST:
+                request.session[trying.TEST_AT_ONCE] = ids
             return redirect(f"{reverse('admin:connection_imported')}?ids={ids}")
     if refused:
         messages.error(request, _t("Nothing was saved. Correct the marked entries, or deselect them."))

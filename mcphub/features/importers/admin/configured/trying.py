@@ -21,6 +21,8 @@ from tools_catalog.discovery import trying
 from tools_catalog.models import McpConnection, McpUpstreamTool
 from tools_catalog.upstream import probe
 
+TEST_AT_ONCE = "mcphub_test_at_once"
+"""Name in a session of the connections just saved, as the page's address has them: the page tests them itself, once."""
 _MOST_OFFERS = 200
 """On the page; the rest stands in the list of offers."""
 _LONGEST_WORDS = 400
@@ -97,6 +99,7 @@ def _page(
         "shared": shared,
         "rows": [_row(row, tried.get(row.pk)) for row in rows],
         "most": trying.MOST_AT_ONCE,
+        "is_begun": request.session.pop(TEST_AT_ONCE, None) == request.GET.get("ids"),
         "offers": [_offer(offer) for offer in waiting[:_MOST_OFFERS]],
         "others": max(0, len(waiting) - _MOST_OFFERS),
         "inbox": f"{inbox}?connection__id__in={ids}&state__in=new,changed,refused",
