@@ -109,7 +109,7 @@ class ObjectStore:
             query["continuation-token"] = _text(page, "NextContinuationToken")
 
     def keeps_versions(self) -> bool:
-        """Return whether the bucket keeps what is overwritten or deleted."""
+        """Return whether the bucket keeps versions of its objects."""
         return _text(_xml(self._send("GET", None, {"versioning": ""}, {}, b"")), "Status") == "Enabled"
 
     def _send(

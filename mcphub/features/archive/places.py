@@ -1,6 +1,6 @@
 """The place of an archive: a folder, or the objects below `s3://bucket/prefix`.
 
-Objects are written once: whoever archives overwrites and deletes none. What a search reads of them is kept in
+Objects are written once: the archiver overwrites and deletes none. A search keeps the files that it reads in
 `archive/cache` of the data directory, up to the bound of one search; verification reads them anew. A month is made
 in `archive/outbox` of that directory, and goes from there file by file, its manifest last.
 """
@@ -49,7 +49,7 @@ class IsBusy(Exception):
 
 
 class ArchivePlace(Protocol):
-    """Reads raise OSError, and FileNotFoundError for what is missing."""
+    """Reads raise OSError, and FileNotFoundError for a missing file."""
 
     @property
     def workshop(self) -> Path:
@@ -84,7 +84,7 @@ def opened(place: str | Path, rest: Callable[[], float] = lambda: PATIENCE_SECON
 
 
 def keeps_versions(place: str) -> bool:
-    """Return whether a bucket keeps what is overwritten or deleted. Raises OSError."""
+    """Return whether a bucket keeps versions of its objects. Raises OSError."""
     with opened(place) as found:
         assert isinstance(found, ObjectPlace)
         return found.keeps_versions()
@@ -239,20 +239,20 @@ class ObjectPlace:
         return max(0.1, min(PATIENCE_SECONDS, self._rest()))
 
     def _tried(self, key: str, step: Callable[[], _Found]) -> _Found:
-        """Return what a request returned; try it again where the store was busy, or gone. Raises OSError."""
+        """Return the answer to a request; try it again where the store was busy, or gone. Raises OSError."""
         pauses = iter(_PAUSES_SECONDS)
         while True:
             try:
                 return step()
             except NotDelivered as problem:
-                what = f"{self}/{key}".rstrip("/")
+                address = f"{self}/{key}".rstrip("/")
                 if key and problem.status in _MEANINGS:
                     number = _MEANINGS[problem.status]
-                    raise OSError(number, os.strerror(number), what) from problem
+                    raise OSError(number, os.strerror(number), address) from problem
                 may_pass = problem.status in (0, 429) or problem.status >= 500
                 pause = max(next(pauses, self._rest()), problem.after_seconds)
                 if not may_pass or isinstance(problem.__cause__, HubError) or pause >= self._rest():
-                    raise OSError(errno.EIO, str(problem), what) from problem
+                    raise OSError(errno.EIO, str(problem), address) from problem
             time.sleep(pause)  # a store sends no word when it is well again
 
 
@@ -297,7 +297,7 @@ def _held(path: Path) -> Iterator[bool]:
 
 
 def _make_room(folder: Path, size: int) -> None:
-    """Remove the oldest files, and what killed processes left, until a file of this size fits."""
+    """Remove the oldest files, of killed processes too, until a file of this size fits."""
     kept = [(each.stat().st_mtime, each.stat().st_size, each.name) for each in os.scandir(folder)]
     least = sum(each[1] for each in kept) + size - settings.MCPHUB_ARCHIVE_SEARCH_MIB * _MIB
     for _, removed, name in sorted(kept):

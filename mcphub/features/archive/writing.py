@@ -169,7 +169,7 @@ class Archiver:
         return is_whole and (made.values["previous"], made.first_block, made.last_block) == (due, span.first, span.last)
 
     def _clear(self, place: ArchivePlace, *due: Path) -> None:
-        """Remove what was made of other months, which an archive that was put in this place since has overtaken."""
+        """Remove drafts and signed folders of other months, which an archive put in this place since has overtaken."""
         there = set(place.months())
         for path in place.workshop.iterdir():
             is_made = MONTH.fullmatch(path.name.removesuffix(_DRAFT)) is not None
