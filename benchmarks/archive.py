@@ -116,11 +116,12 @@ def _rows() -> tuple[int, int]:
     from invocations.chain import service
     from invocations.models import McpRequestEnvelope, McpToolInvocation
     from mcphub.features.archive import manifests
+    from mcphub.features.archive.places import FolderPlace
     from sessions_app.history.models import AuditEvent
 
     recorded = sum(model.objects.count() for model in (McpToolInvocation, McpRequestEnvelope, AuditEvent))
     trusted = {key.key_id: key for key in service.keys().publics()}
-    return recorded, sum(each.rows for each in manifests.of_folder(_folder(), trusted))
+    return recorded, sum(each.rows for each in manifests.of_place(FolderPlace(_folder()), trusted))
 
 
 def _of_postgresql(cursor: Any, name: str) -> tuple[int, int]:
@@ -134,13 +135,14 @@ def _searches(rounds: int) -> None:
     from invocations.chain.verifier import read_keys
     from invocations.models import McpToolInvocation
     from mcphub.features.archive import manifests
+    from mcphub.features.archive.places import FolderPlace
     from mcphub.features.archive.searching import Bounds, read_line, search
 
     by_calls = list(McpToolInvocation.objects.order_by("id").values_list("tool_name", flat=True)[:50_000])
     frequent, rare = max(set(by_calls), key=by_calls.count), min(set(by_calls), key=by_calls.count)
     trusted = read_keys(service.keys().public.read_text())
-    (month,) = manifests.of_folder(_folder(), {key.key_id: key for key in trusted})
-    day = month.files[month.parts[len(month.parts) // 2].name]["calls"]["started"][0][:10]
+    (month,) = manifests.of_place(FolderPlace(_folder()), {key.key_id: key for key in trusted})
+    day = month.files[month.parts[len(month.parts) // 2]]["calls"]["started"][0][:10]
     for line in (
         "",
         f"tool:{frequent} time:{day}",

@@ -362,14 +362,14 @@ class EvidenceFile:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCopy:
-    """A copy of sealed rows outside the database, which `mcphub audit verify --NAME FOLDER` verifies with it."""
+    """A copy of sealed rows outside the database, which `mcphub audit verify --NAME PLACE` verifies with it."""
 
     name: str
     help: str
     setting: str
-    """The setting with the folder that is meant where none is named."""
+    """The setting with the place that is meant where none is named."""
     verify: str
-    """A function of the folder, the log, the trusted keys and the checkpoints; it returns a `Summary`, or raises Bad.
+    """A function of the place, the log, the trusted keys and the checkpoints; it returns a `Summary`, or raises Bad.
 
     The log itself was verified before.
     """

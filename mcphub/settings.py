@@ -295,8 +295,8 @@ MCPHUB_MIN_FREE_DISK_BYTES = limits.whole("min_free_disk_bytes", 256 * 1024 * 10
 """On the disk of a SQLite database; with less, calls are refused before it fails. 0: not watched."""
 MCPHUB_AUDIT_DIR = Path(env.text("MCPHUB_AUDIT_DIR", str(MCPHUB_DATA_DIR / "audit")))
 """The key that signs the audit, its public keys and the published checkpoints. Secret, and to be backed up."""
-MCPHUB_ARCHIVE_DIR = Path(env.text("MCPHUB_ARCHIVE_DIR", str(MCPHUB_AUDIT_DIR / "archive")))
-"""Where closed months are archived, and searched by the console and REST."""
+MCPHUB_ARCHIVE_DIR = env.text("MCPHUB_ARCHIVE_DIR", str(MCPHUB_AUDIT_DIR / "archive"))
+"""Where closed months are archived, and searched by the console and REST: a folder, or `s3://bucket/prefix`."""
 MCPHUB_ARCHIVE_SEARCH_SECONDS = limits.number("archive_search_seconds", 20, least=0.1, most=600)
 MCPHUB_ARCHIVE_SEARCH_MIB = limits.whole("archive_search_mib", 1024, least=1, most=1_000_000)
 """MiB of archived files that one search reads; the next page goes on from there."""
@@ -559,6 +559,7 @@ LOGGING = {
         "django.server": {"handlers": ["stderr"], "propagate": False},
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},
+        "botocore": {"level": "WARNING"},
         # It logs what an upstream answered, in which a secret may stand; the hub tells itself what failed.
         "mcp": {"level": "CRITICAL"},
         # Of a collector that is away it tells at each batch; the hub tells once.

@@ -49,7 +49,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="checkpoints to compare with (default: those that this hub published)",
     )
     for copy in feature_list.declared(VerifiedCopy):
-        verify.add_argument(f"--{copy.name}", nargs="?", const="", metavar="FOLDER", help=copy.help)
+        verify.add_argument(f"--{copy.name}", nargs="?", const="", metavar="PLACE", help=copy.help)
     verify.add_argument("--json", action="store_true", help="the verdict about the database as JSON")
     lift = verbs.add_parser("lift-alarm", help="say that a person has looked into an alarm; the history records it")
     lift.add_argument("alarm", nargs="?", default="", metavar="ID", help="as `audit verify` shows it (all)")
@@ -243,9 +243,9 @@ def _verified_copies(
 
     given = {copy: getattr(options, copy.name) for copy in feature_list.declared(VerifiedCopy)}
     return {
-        copy.name: loaded(copy.verify)(Path(folder or getattr(settings, copy.setting)), log, trusted, kept)
-        for copy, folder in given.items()
-        if folder is not None
+        copy.name: loaded(copy.verify)(place or getattr(settings, copy.setting), log, trusted, kept)
+        for copy, place in given.items()
+        if place is not None
     }
 
 

@@ -217,7 +217,10 @@ VARIABLES: Final = (
         "MCPHUB_AUDIT_DIR", "audit", _("Signing key, public keys and checkpoints. Keep a copy."), "/srv/mcphub/audit"
     ),
     Variable(
-        "MCPHUB_ARCHIVE_DIR", "audit", _("Where closed months are archived as Parquet, and searched."), "/mnt/archive"
+        "MCPHUB_ARCHIVE_DIR",
+        "audit",
+        _("Where closed months are archived as Parquet, and searched: a folder, or s3://bucket/prefix."),
+        "/mnt/archive",
     ),
     Variable(
         "MCPHUB_SIGNING_KEY",

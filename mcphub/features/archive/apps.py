@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, PageRoutes, RestExamples, RestResource, Verbs, VerifiedCopy
+from mcphub.parts import ConsolePage, DoctorCheck, PageRoutes, RestExamples, RestResource, Verbs, VerifiedCopy
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -29,9 +29,10 @@ class ArchiveConfig(FeatureConfig):
             permissions=("invocations.view_mcptoolinvocation",),
         ),
         RestExamples("mcphub.features.archive.examples"),
+        DoctorCheck(_("archive"), "mcphub.features.archive.doctor:check"),
         VerifiedCopy(
             "archive",
-            "a folder of closed months (MCPHUB_ARCHIVE_DIR), verified as one chain with the database",
+            "an archive of closed months (MCPHUB_ARCHIVE_DIR), verified as one chain with the database",
             "MCPHUB_ARCHIVE_DIR",
             "mcphub.features.archive.verifying:verify",
         ),

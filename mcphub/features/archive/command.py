@@ -1,4 +1,4 @@
-"""`mcphub audit archive`: writes closed months to a folder, and verifies one without a database."""
+"""`mcphub audit archive`: writes closed months to a folder or an object store, and verifies one without a database."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def declare(verbs: Any) -> None:
     parser = verbs.add_parser("archive", help="write closed months of the sealed audit to Parquet files, or check them")
     parser.add_argument("--until", type=_month, metavar="MONTH", help="the last month, such as 2026-10")
-    parser.add_argument("--to", type=Path, metavar="FOLDER", help="the archive (MCPHUB_ARCHIVE_DIR)")
+    parser.add_argument("--to", metavar="PLACE", help="a folder, or s3://bucket/prefix (MCPHUB_ARCHIVE_DIR)")
     parser.add_argument(
-        "--check", nargs="?", const="", metavar="FOLDER", help="check this archive alone; needs no database"
+        "--check", nargs="?", const="", metavar="PLACE", help="check this archive alone; needs no database"
     )
     parser.add_argument("--key", type=Path, metavar="FILE", help="public keys to trust (public.keys of this hub)")
 
@@ -48,23 +48,24 @@ def _write(options: argparse.Namespace) -> int:
     from invocations.chain.keys import KeyProblem
     from invocations.chain.verifier import Bad
     from mcphub.features.archive.duck import duck
-    from mcphub.features.archive.writing import Archiver, IsBusy
+    from mcphub.features.archive.places import IsBusy
+    from mcphub.features.archive.writing import Archiver
 
-    folder = options.to or settings.MCPHUB_ARCHIVE_DIR
+    place = options.to or settings.MCPHUB_ARCHIVE_DIR
     with duck():
         pass  # before anything is written
     with open_log() as (log, _database):
         try:
             with progress(log.head().position, "rows") as more:
-                archiver = Archiver(log, service.keys(), service.keys().signer(), folder, written=more)
-                return _archived(archiver, log, options.until or "", folder)
+                archiver = Archiver(log, service.keys(), service.keys().signer(), place, written=more)
+                return _archived(archiver, log, options.until or "", place)
         except (KeyProblem, IsBusy) as problem:
             raise Stop(f"mcphub audit archive: {problem}") from problem
         except Bad as bad:
             raise Stop(f"BAD: {bad} Months before it are archived.") from bad
 
 
-def _archived(archiver: Archiver, log: Log, until: str, folder: Path) -> int:
+def _archived(archiver: Archiver, log: Log, until: str, place: str) -> int:
     for manifest in archiver.existing():
         record_month(log, manifest)  # a run that was killed may have come no further
     count = 0
@@ -73,7 +74,7 @@ def _archived(archiver: Archiver, log: Log, until: str, folder: Path) -> int:
         record_month(log, manifest)
         print(f"{manifest.month}: rows: {manifest.rows}, files: {len(manifest.parts)}, bytes: {_size(manifest)}")
     if not count:
-        print(f"No closed month is missing in {folder}.", file=sys.stderr)
+        print(f"No closed month is missing in {place}.", file=sys.stderr)
     return 0
 
 
@@ -96,7 +97,7 @@ def record_month(log: Log, manifest: Manifest) -> None:
             "last_block": manifest.last_block,
             "rows": manifest.rows,
             "manifest": manifest.digest,
-            "folder": str(manifest.folder),
+            "folder": f"{manifest.place}/{manifest.month}",
         },
     )
 
@@ -114,7 +115,7 @@ def _check(options: argparse.Namespace) -> int:
 
     keys = options.key or service.keys().public
     try:
-        summary = verify_alone(Path(options.check or settings.MCPHUB_ARCHIVE_DIR), verifier.read_keys(keys.read_text()))
+        summary = verify_alone(options.check or settings.MCPHUB_ARCHIVE_DIR, verifier.read_keys(keys.read_text()))
     except verifier.Bad as bad:
         raise Stop(f"BAD: {bad}") from bad
     print(verifier.describe(summary))
@@ -122,7 +123,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _month(text: str) -> str:
-    from mcphub.features.archive.manifests import MONTH
+    from mcphub.features.archive.places import MONTH
 
     if not MONTH.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a month such as 2026-10")

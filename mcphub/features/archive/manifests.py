@@ -11,6 +11,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,13 +20,12 @@ from invocations.chain.commanding import CommandFailed, Signs
 from invocations.chain.keys import KeyProblem
 from invocations.chain.verifier import Bad, PublicKey, canonical, from_base64, loads
 from mcphub.features.archive.files import write_whole
+from mcphub.features.archive.places import MANIFEST, SIGNATURE, ArchivePlace
 
 MARK: Final = b"mcphub archive 1\n"
 """Before the manifest in what is signed, so that the signature serves for nothing else."""
 FORMAT: Final = "mcphub archive 1"
 TOMBSTONES: Final = "tombstones.jsonl"
-MONTH: Final = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
-_MANIFEST, _SIGNATURE = "manifest.json", "manifest.sig"
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _NAME: Final = re.compile(r"part-\d{12}-\d{12}\.parquet|tombstones\.jsonl")
 
@@ -34,8 +34,7 @@ _NAME: Final = re.compile(r"part-\d{12}-\d{12}\.parquet|tombstones\.jsonl")
 class Manifest:
     """The manifest of one month, as it was signed."""
 
-    folder: Path
-    """The folder of the month."""
+    place: ArchivePlace
     values: Mapping[str, Any]
     digest: str
     """SHA-256 of its bytes: by it the next month and the event in the log name this one."""
@@ -68,9 +67,13 @@ class Manifest:
         return found
 
     @property
-    def parts(self) -> list[Path]:
+    def parts(self) -> list[str]:
         """The files with blocks, in the order of the log."""
-        return [self.folder / name for name in sorted(self.files) if name != TOMBSTONES]
+        return [name for name in sorted(self.files) if name != TOMBSTONES]
+
+    def fetched(self, name: str, *, may_be_kept: bool = False) -> AbstractContextManager[Path]:
+        """Return a file for the time of a block, as it is in its place. Raises OSError."""
+        return self.place.fetched(self.month, name, self.files[name], may_be_kept=may_be_kept)
 
 
 def save(folder: Path, values: Mapping[str, Any], signer: Signs) -> None:
@@ -80,65 +83,59 @@ def save(folder: Path, values: Mapping[str, Any], signer: Signs) -> None:
         signature = base64.b64encode(signer.sign(MARK + text)).decode()
     except CommandFailed as failure:
         raise KeyProblem(f"MCPHUB_SIGNING_COMMAND: {failure}.") from failure
-    write_whole(folder / _MANIFEST, text)
-    write_whole(folder / _SIGNATURE, f"{signer.public.name} {signer.public.key_id} {signature}\n".encode())
+    write_whole(folder / MANIFEST, text)
+    write_whole(folder / SIGNATURE, f"{signer.public.name} {signer.public.key_id} {signature}\n".encode())
 
 
-def of_folder(folder: Path, keys: Mapping[str, PublicKey]) -> list[Manifest]:
-    """Return the manifests of an archive, oldest month first. Raises Bad where one is not as it was signed, is not that
-    of its folder, or does not follow the one before.
+def of_place(place: ArchivePlace, keys: Mapping[str, PublicKey]) -> list[Manifest]:
+    """Return the manifests of an archive, oldest month first.
+
+    Raises OSError, and Bad where one is not as it was signed, not that of its folder, or not the next.
     """
     found: list[Manifest] = []
-    for path in months(folder):
-        manifest = _read(path, keys)
+    for month in place.months():
+        manifest = of_month(place, month, keys)
         _follow(manifest, found[-1] if found else None)
         found.append(manifest)
     return found
 
 
-def months(folder: Path) -> list[Path]:
-    """Return the folders of months in an archive, oldest first."""
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if MONTH.fullmatch(path.name) and path.is_dir())
-
-
-def _read(folder: Path, keys: Mapping[str, PublicKey]) -> Manifest:
-    text, signature = (_small(folder, name) for name in (_MANIFEST, _SIGNATURE))
+def of_month(place: ArchivePlace, month: str, keys: Mapping[str, PublicKey]) -> Manifest:
+    """Return the manifest of a month. Raises OSError, and Bad where it is not as it was signed."""
+    text, signature = (_small(place, month, name) for name in (MANIFEST, SIGNATURE))
     try:
         name, key_id, packed = signature.decode().split()
         key, signed = keys.get(key_id), from_base64(packed)
     except ValueError:
-        raise Bad(f"{folder.name}/{_SIGNATURE} was changed: it is no signature.") from None
+        raise Bad(f"{month}/{SIGNATURE} was changed: it is no signature.") from None
     if key is None or key.name != name:
         raise Bad(
-            f"The manifest of {folder.name} is signed with the key {key_id[:80]} of {name[:80]}, which is not trusted. "
+            f"The manifest of {month} is signed with the key {key_id[:80]} of {name[:80]}, which is not trusted. "
             "If it is yours, give its public key as well."
         )
     if not key.has_signed(signed, MARK + text):
-        raise Bad(f"The manifest of {folder.name} was changed after it was signed.")
+        raise Bad(f"The manifest of {month} was changed after it was signed.")
     values = loads(text)  # signed, so it has its form
     if values["format"] != FORMAT:
-        raise Bad(f"The manifest of {folder.name} is of another format: {values['format']}.")
-    manifest = Manifest(folder, values, hashlib.sha256(text).hexdigest())
-    if manifest.month != folder.name:
-        raise Bad(f"The folder {folder.name} holds the month {manifest.month}: it was swapped, or renamed.")
+        raise Bad(f"The manifest of {month} is of another format: {values['format']}.")
+    manifest = Manifest(place, values, hashlib.sha256(text).hexdigest())
+    if manifest.month != month:
+        raise Bad(f"The folder {month} holds the month {manifest.month}: it was swapped, or renamed.")
     if values["log"] != name:
-        raise Bad(f"The month {folder.name} is of another log: {values['log']}.")
+        raise Bad(f"The month {month} is of another log: {values['log']}.")
     strange = [each for each in manifest.files if not _NAME.fullmatch(each)]
     if strange:
-        raise Bad(f"The manifest of {folder.name} names a file that an archive does not have: {strange[0][:80]}.")
+        raise Bad(f"The manifest of {month} names a file that an archive does not have: {strange[0][:80]}.")
     return manifest
 
 
-def _small(folder: Path, name: str) -> bytes:
+def _small(place: ArchivePlace, month: str, name: str) -> bytes:
     try:
-        with (folder / name).open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
+        text = place.small(month, name, _MOST_BYTES + 1)
     except FileNotFoundError:
-        raise Bad(f"{folder.name}/{name} is missing.") from None
+        raise Bad(f"{month}/{name} is missing.") from None
     if len(text) > _MOST_BYTES:
-        raise Bad(f"{folder.name}/{name} was changed: it is too large.")
+        raise Bad(f"{month}/{name} was changed: it is too large.")
     return text
 
 

@@ -32,6 +32,7 @@ from mcphub.features.archive.answers import told_page
 from mcphub.features.archive.conditions import ARCHIVE_FILTERS
 from mcphub.features.archive.duck import NoDuckDB, find_duckdb
 from mcphub.features.archive.manifests import Manifest
+from mcphub.features.archive.places import opened
 from mcphub.features.archive.searching import (
     ArchiveBusy,
     ArchivedCall,
@@ -39,6 +40,7 @@ from mcphub.features.archive.searching import (
     ArchiveProblem,
     Bounds,
     NoArchive,
+    SearchDeadline,
     search,
 )
 from sessions_app.kit.admin.search_line import offered
@@ -177,7 +179,9 @@ def _months() -> tuple[list[Manifest], str]:
     """Return the archived months, or the problem with them."""
     try:
         trusted = {key.key_id: key for key in service.keys().publics()}
-        return manifests.of_folder(settings.MCPHUB_ARCHIVE_DIR, trusted), ""
+        deadline = SearchDeadline(settings.MCPHUB_ARCHIVE_SEARCH_SECONDS)
+        with opened(settings.MCPHUB_ARCHIVE_DIR, lambda: deadline.rest) as place:
+            return manifests.of_place(place, trusted), ""
     except Bad as bad:
         return [], _not_as_signed(bad)
     except OSError as error:

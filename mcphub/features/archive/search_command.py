@@ -19,7 +19,7 @@ _MOST = 500
 def declare(verbs: Any) -> None:
     parser = verbs.add_parser("search", help="find archived calls, without their bodies; needs no database")
     parser.add_argument("line", metavar="LINE", help="as in the console: 'tool:pay status:error time:2026-10-31'")
-    parser.add_argument("--archive", type=Path, metavar="FOLDER", help="the archive (MCPHUB_ARCHIVE_DIR)")
+    parser.add_argument("--archive", metavar="PLACE", help="a folder, or s3://bucket/prefix (MCPHUB_ARCHIVE_DIR)")
     parser.add_argument("--key", type=Path, metavar="FILE", help="public keys to trust (public.keys of this hub)")
     parser.add_argument("--limit", type=_limit, default=50, metavar="N", help=f"the newest, at most {_MOST} (50)")
     parser.add_argument("--before", type=_position, metavar="POSITION", help="go on where an answer ended")
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _print(_page(options), options)
     except NoArchive as problem:
-        raise Stop(f"mcphub audit search: {_folder(options)}: {problem}", status=2) from problem
+        raise Stop(f"mcphub audit search: {_place(options)}: {problem}", status=2) from problem
     except (ArchiveProblem, NoDuckDB) as problem:
         raise Stop(f"mcphub audit search: {problem}", status=2) from problem
     except Bad as bad:
@@ -52,11 +52,11 @@ def run(options: argparse.Namespace) -> int:
         raise Stop(f"mcphub audit search: {error.filename}: {error.strerror}.", status=2) from error
 
 
-def _folder(options: argparse.Namespace) -> Path:
+def _place(options: argparse.Namespace) -> str:
     from django.conf import settings
 
-    folder: Path = options.archive or settings.MCPHUB_ARCHIVE_DIR
-    return folder
+    place: str = options.archive or settings.MCPHUB_ARCHIVE_DIR
+    return place
 
 
 def _page(options: argparse.Namespace) -> ArchivePage:
@@ -65,7 +65,7 @@ def _page(options: argparse.Namespace) -> ArchivePage:
     from mcphub.features.archive.searching import Bounds, read_line, search
 
     return search(
-        _folder(options),
+        _place(options),
         read_keys((options.key or service.keys().public).read_text()),
         read_line(options.line),
         most=options.limit,

@@ -27,6 +27,7 @@ from mcphub.features.archive import conditions, files, manifests
 from mcphub.features.archive.conditions import ARCHIVE_FILTERS, SqlCondition
 from mcphub.features.archive.duck import SQL_TYPES, duck
 from mcphub.features.archive.manifests import Manifest
+from mcphub.features.archive.places import opened
 from sessions_app.kit.fields import JSONText
 from sessions_app.kit.lists import searching
 from sessions_app.kit.lists.filters import ListFilter
@@ -118,7 +119,7 @@ class _ArchivedFile:
     """`told`: what the manifest says of it."""
 
     manifest: Manifest
-    path: Path
+    name: str
     told: Mapping[str, Any]
 
     def may_hold(self, positions: _Positions, least: datetime | None, most: datetime | None) -> bool:
@@ -139,7 +140,7 @@ def read_line(line: str, declared: Iterable[ListFilter] = ARCHIVE_FILTERS) -> Se
 
 
 def search(
-    folder: Path,
+    place: str | Path,
     trusted: Iterable[PublicKey],
     asked: Search,
     *,
@@ -157,14 +158,19 @@ def search(
     """
     if not _room.acquire(blocking=False):
         raise ArchiveBusy(_t("The archive is being searched by others now. Try again in some seconds."))
+    deadline = SearchDeadline(bounds.seconds, clock)
     try:
-        found = manifests.of_folder(folder, {key.key_id: key for key in trusted})
-        if not found:
-            raise NoArchive(_t("There is no archived month. `mcphub audit archive` writes those that are closed."))
-        positions = _Positions(since, before)
-        condition = positions.of(conditions.of_search(asked, scope))
-        run = _Run(SearchDeadline(bounds.seconds, clock), bounds, condition, most, with_bodies)
-        return run.page(_Candidates(found, positions, *conditions.span_of(asked)))
+        with opened(place, lambda: deadline.rest) as archive:
+            found = manifests.of_place(archive, {key.key_id: key for key in trusted})
+            if not found:
+                raise NoArchive(_t("There is no archived month. `mcphub audit archive` writes those that are closed."))
+            positions = _Positions(since, before)
+            condition = positions.of(conditions.of_search(asked, scope))
+            run = _Run(deadline, bounds, condition, most, with_bodies)
+            return run.page(_Candidates(found, positions, *conditions.span_of(asked)))
+    except OSError:
+        deadline.check()
+        raise
     finally:
         _room.release()
 
@@ -180,14 +186,14 @@ class _Candidates:
 
     def __iter__(self) -> Iterator[_ArchivedFile]:
         for manifest in reversed(self.manifests):
-            for path in reversed(manifest.parts):
-                file = _ArchivedFile(manifest, path, manifest.files[path.name])
+            for name in reversed(manifest.parts):
+                file = _ArchivedFile(manifest, name, manifest.files[name])
                 if file.may_hold(self.positions, self.least, self.most):
                     yield file
 
 
 class SearchDeadline:
-    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._clock = seconds, clock
         self._ends_at = clock() + seconds
 
@@ -241,22 +247,23 @@ class _Run:
 
     def _of_file(self, connection: Any, file: _ArchivedFile, most: int) -> list[ArchivedCall]:
         self.deadline.check()
-        with _unchanged(file, self.deadline), bounded_statement(connection, self.deadline):
-            rows = _rows(connection, file.path, self.condition, most, self.with_bodies)
+        with _unchanged(file, self.deadline) as path, bounded_statement(connection, self.deadline):
+            rows = _rows(connection, path, self.condition, most, self.with_bodies)
         return [_archived(file, row) for row in rows]
 
 
 @contextmanager
-def _unchanged(file: _ArchivedFile, deadline: SearchDeadline) -> Iterator[None]:
+def _unchanged(file: _ArchivedFile, deadline: SearchDeadline) -> Iterator[Path]:
     """Read inside only what the manifest names. Raises Bad where the file is another, or becomes one meanwhile."""
-    name = f"{file.manifest.month}/{file.path.name}"
+    name = f"{file.manifest.month}/{file.name}"
     try:
-        before = _state(file.path)
-        if files.digest(file.path, deadline.check) != file.told["sha256"]:
-            raise Bad(f"The file {name} was changed after it was archived: its digest is not that of the manifest.")
-        yield
-        if _state(file.path) != before:
-            raise Bad(f"The file {name} was changed while it was searched.")
+        with file.manifest.fetched(file.name, may_be_kept=True) as path:
+            before = _state(path)
+            if files.digest(path, deadline.check) != file.told["sha256"]:
+                raise Bad(f"The file {name} was changed after it was archived: its digest is not that of the manifest.")
+            yield path
+            if _state(path) != before:
+                raise Bad(f"The file {name} was changed while it was searched.")
     except FileNotFoundError:
         raise Bad(f"The file {name} is missing.") from None
 
@@ -320,7 +327,7 @@ def _archived(file: _ArchivedFile, values: dict[str, Any]) -> ArchivedCall:
     fields: list[Any] = [each for each in McpToolInvocation._meta.concrete_fields if each.column in INVOCATION.columns]
     read = [_value(each, values[each.column]) for each in fields]
     call = McpToolInvocation.from_db(None, [each.attname for each in fields], read)
-    return ArchivedCall(call, file.manifest.month, file.path.name, values["position"], values["leaf"])
+    return ArchivedCall(call, file.manifest.month, file.name, values["position"], values["leaf"])
 
 
 def _value(held: Any, value: Any) -> Any:

@@ -12,38 +12,41 @@ from invocations.chain.records import Record
 from invocations.chain.verifier import NOTHING, TABLES, Bad, Checkpoint, PublicKey, Summary, Verifier, read_export
 from mcphub.features.archive import files, manifests
 from mcphub.features.archive.manifests import TOMBSTONES, Manifest
+from mcphub.features.archive.places import ArchivePlace, opened
 from mcphub.features.archive.writing import check_against
 
 ARCHIVED = "audit.archived"
 """The kind of event that records an archived month."""
 
 
-def verify(folder: Path, log: Log, trusted: Iterable[PublicKey], checkpoints: Iterable[Checkpoint]) -> Summary:
+def verify(place: str | Path, log: Log, trusted: Iterable[PublicKey], checkpoints: Iterable[Checkpoint]) -> Summary:
     """Verify an archive and that the log, which was verified before, continues it and records its months.
 
     Raises Bad.
     """
-    found = _manifests(folder, trusted)
-    _check_recorded(log, found)
-    for manifest in found:
-        check_against(log, manifest)
-    return _verify(found, trusted, checkpoints)
+    with opened(place) as archive:
+        found = _manifests(archive, trusted)
+        _check_recorded(log, found)
+        for manifest in found:
+            check_against(log, manifest)
+        return _verify(found, trusted, checkpoints)
 
 
 def verify_alone(
-    folder: Path, trusted: Iterable[PublicKey], verified: Callable[[int], object] = lambda rows: None
+    place: str | Path, trusted: Iterable[PublicKey], verified: Callable[[int], object] = lambda rows: None
 ) -> Summary:
     """Verify an archive without the database: that its months from the first block on are as they were signed.
 
     Raises Bad.
     """
-    return _verify(_manifests(folder, trusted), trusted, (), verified)
+    with opened(place) as archive:
+        return _verify(_manifests(archive, trusted), trusted, (), verified)
 
 
-def _manifests(folder: Path, trusted: Iterable[PublicKey]) -> list[Manifest]:
-    found = manifests.of_folder(folder, {key.key_id: key for key in trusted})
+def _manifests(archive: ArchivePlace, trusted: Iterable[PublicKey]) -> list[Manifest]:
+    found = manifests.of_place(archive, {key.key_id: key for key in trusted})
     if not found:
-        raise Bad(f"There is no archived month in {folder}.")
+        raise Bad(f"There is no archived month in {archive}.")
     return found
 
 
@@ -70,7 +73,7 @@ def _check_recorded(log: Log, found: list[Manifest]) -> None:
     if not known.keys() & there.keys():
         raise Bad(
             f"The log records no month of this archive. If retention removed the records, `mcphub audit archive --to "
-            f"{found[0].folder.parent}` makes a new one."
+            f"{found[0].place}` makes a new one."
         )
 
 
@@ -91,9 +94,9 @@ def _verify(
         for record in _tombstones(manifest):
             verifier.feed(record)
     for manifest in found:
-        for path in manifest.parts:
-            _verify_file(verifier, manifest, path)
-            verified(manifest.files[path.name]["rows"])
+        for name in manifest.parts:
+            _verify_file(verifier, manifest, name)
+            verified(manifest.files[name]["rows"])
     verifier.feed(records.end(blocks, verifier.summary.rows))
     return verifier.finish()
 
@@ -114,7 +117,7 @@ def _begin(origin: str) -> Record:
 
 def _check_files(manifest: Manifest) -> None:
     """Raise Bad where a file is missing, or one is there that the manifest does not name."""
-    there = {path.name for path in manifest.folder.iterdir()}
+    there = manifest.place.names(manifest.month)
     for name in sorted(manifest.files):
         if name not in there:
             raise Bad(f"The file {manifest.month}/{name} is missing.")
@@ -124,21 +127,22 @@ def _check_files(manifest: Manifest) -> None:
 
 
 def _tombstones(manifest: Manifest) -> list[Record]:
-    path = manifest.folder / TOMBSTONES
-    if files.digest(path) != manifest.files[TOMBSTONES]["sha256"]:
-        raise Bad(f"The file {manifest.month}/{TOMBSTONES} was changed after it was archived.")
-    with path.open("rb") as lines:
-        return list(read_export(lines))
+    with manifest.fetched(TOMBSTONES) as path:
+        if files.digest(path) != manifest.files[TOMBSTONES]["sha256"]:
+            raise Bad(f"The file {manifest.month}/{TOMBSTONES} was changed after it was archived.")
+        with path.open("rb") as lines:
+            return list(read_export(lines))
 
 
-def _verify_file(verifier: Verifier, manifest: Manifest, path: Path) -> None:
+def _verify_file(verifier: Verifier, manifest: Manifest, part: str) -> None:
     """Feed a file; name the first row that is not as it was sealed, or the file where none can be named."""
-    name = f"{manifest.month}/{path.name}"
-    is_whole = files.digest(path) == manifest.files[path.name]["sha256"]
-    try:
-        for record in files.read(path):
-            verifier.feed(record)
-    except Bad as bad:
-        raise Bad(f"{name}: {bad}") from None
+    name = f"{manifest.month}/{part}"
+    with manifest.fetched(part) as path:
+        is_whole = files.digest(path) == manifest.files[part]["sha256"]
+        try:
+            for record in files.read(path):
+                verifier.feed(record)
+        except Bad as bad:
+            raise Bad(f"{name}: {bad}") from None
     if not is_whole:
         raise Bad(f"The file {name} was changed after it was archived: its digest is not that of the manifest.")

@@ -1,9 +1,9 @@
 """Writes closed months: blocks with their rows go to files, file by file, and the signed manifest makes them a month.
 
 A month is written in a folder of its own name with the ending `.draft`, which becomes the month by a rename, after its
-manifest is on disk. Every file is read back and verified against the log's signatures before it gets its name. A run
-that was killed leaves whole files, which the next one verifies again and keeps; nothing is twice or missing, as the
-verifier takes blocks and rows in their one due order only.
+manifest is on disk; an object store receives it from there. Every file is read back and verified against the log's
+signatures before it gets its name. A run that was killed leaves whole files, which the next one verifies again and
+keeps; nothing is twice or missing, as the verifier takes blocks and rows in their one due order only.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from invocations.chain.verifier import Bad, Verifier, canonical
 from mcphub.features.archive import files, manifests
 from mcphub.features.archive.duck import errors
 from mcphub.features.archive.manifests import TOMBSTONES, Manifest
+from mcphub.features.archive.places import MONTH, ArchivePlace, FolderPlace, IsBusy, opened
 
 _MOST_ROWS = 200_000
 _MOST_BYTES = 64 * 1024 * 1024
@@ -39,10 +40,6 @@ _MOST_BYTES = 64 * 1024 * 1024
 _DRAFT = ".draft"
 _PART = re.compile(r"part-(\d{12})-(\d{12})\.parquet")
 _TRIES = 3
-
-
-class IsBusy(Exception):
-    """Another process writes to the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,41 +52,47 @@ class MonthSpan:
 
 
 class Archiver:
-    """Writes one archive. `written` receives the number of rows of each block."""
+    """Writes one archive. `written` receives the number of rows of each block, `sent` the size of each sent piece."""
 
     def __init__(
         self,
         log: Log,
         keys: KeyFolder,
         signer: Signs,
-        folder: Path,
+        place: str | Path,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         written: Callable[[int], object] = lambda rows: None,
+        sent: Callable[[int], object] = lambda size: None,
         most_rows: int = _MOST_ROWS,
     ) -> None:
-        self._log, self._keys, self._signer, self._folder = log, keys, signer, folder
-        self._now, self._written, self._most_rows = now, written, most_rows
+        self._log, self._keys, self._signer, self._place = log, keys, signer, place
+        self._now, self._written, self._sent, self._most_rows = now, written, sent, most_rows
 
     def existing(self) -> list[Manifest]:
-        """Return the archived months. Raises Bad where they are not those of this log."""
-        found = manifests.of_folder(self._folder, {key.key_id: key for key in self._keys.publics()})
-        for manifest in found:
-            check_against(self._log, manifest)
-        return found
+        """Return the archived months. Raises OSError, and Bad where they are not those of this log."""
+        with opened(self._place) as place:
+            return self._existing(place)
 
     def run(self, until: str = "") -> Iterator[Manifest]:
         """Write the closed months that are not archived, through that one; return each as it becomes one.
 
         Raises Bad where a row is not as it was sealed, KeyProblem, IsBusy and OSError.
         """
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _alone(self._folder):
-            months = self.existing()
-            while (span := self._next(months)) is not None and not (until and span.month > until):
-                self._month(span, months)
-                months = self.existing()
-                yield months[-1]
+        with opened(self._place) as place:
+            place.workshop.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _alone(place.workshop):
+                months = self._existing(place)
+                while (span := self._next(months)) is not None and not (until and span.month > until):
+                    place.publish(self._made(place, span, months), span.month, self._sent)
+                    months = self._existing(place)
+                    yield months[-1]
+
+    def _existing(self, place: ArchivePlace) -> list[Manifest]:
+        found = manifests.of_place(place, {key.key_id: key for key in self._keys.publics()})
+        for manifest in found:
+            check_against(self._log, manifest)
+        return found
 
     def _next(self, months: list[Manifest]) -> MonthSpan | None:
         before = months[-1] if months else None
@@ -110,10 +113,15 @@ class Archiver:
         ).fetchone()[0]
         return MonthSpan(month, first, (self._log.size() if after is None else int(after)) - 1)
 
-    def _month(self, span: MonthSpan, months: list[Manifest]) -> None:
+    def _made(self, place: ArchivePlace, span: MonthSpan, months: list[Manifest]) -> Path:
+        """Return the folder of a month that was signed: that of a run that ended while it sent it, or a new one."""
         before = months[-1] if months else None
-        draft = self._folder / f"{span.month}{_DRAFT}"
-        self._clear_drafts(but=draft)
+        draft, signed = place.workshop / f"{span.month}{_DRAFT}", place.workshop / span.month
+        self._clear(place, draft, signed)
+        if signed.exists():
+            if self._is_due(FolderPlace(place.workshop), span, before):
+                return signed
+            shutil.rmtree(signed)
         draft.mkdir(exist_ok=True, mode=0o700)
         names = self._parts(draft, span)
         told = {name: _told(draft / name, rows) for name, rows in names.items()}
@@ -145,13 +153,28 @@ class Archiver:
         }
         manifests.save(draft, values, self._signer)
         files.sync_folder(draft)
-        draft.rename(self._folder / span.month)
-        files.sync_folder(self._folder)
+        return draft
 
-    def _clear_drafts(self, but: Path) -> None:
-        """Remove drafts of other months, which an archive that was put in this place since has overtaken."""
-        for path in self._folder.glob(f"*{_DRAFT}"):
-            if path != but and manifests.MONTH.fullmatch(path.name.removesuffix(_DRAFT)):
+    def _is_due(self, workshop: FolderPlace, span: MonthSpan, before: Manifest | None) -> bool:
+        """Return whether a month that was signed is whole, and the next of the archive as it stands now."""
+        try:
+            made = manifests.of_month(workshop, span.month, {key.key_id: key for key in self._keys.publics()})
+            is_whole = all(
+                files.digest(workshop.workshop / span.month / name) == told["sha256"]
+                for name, told in made.files.items()
+            )
+        except (Bad, OSError):
+            return False
+        due = None if before is None else before.digest
+        return is_whole and (made.values["previous"], made.first_block, made.last_block) == (due, span.first, span.last)
+
+    def _clear(self, place: ArchivePlace, *due: Path) -> None:
+        """Remove drafts and signed folders of other months, which an archive put in this place since has overtaken."""
+        there = set(place.months())
+        for path in place.workshop.iterdir():
+            is_made = MONTH.fullmatch(path.name.removesuffix(_DRAFT)) is not None
+            is_month = isinstance(place, FolderPlace) and path.name in there
+            if is_made and not is_month and path not in due:
                 shutil.rmtree(path)
 
     def _parts(self, draft: Path, span: MonthSpan) -> dict[str, int]:

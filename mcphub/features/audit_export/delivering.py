@@ -21,10 +21,10 @@ from invocations.chain.keys import KeyProblem
 from invocations.chain.verifier import Bad
 from invocations.chain.watching import Rewritten
 from mcphub.features.audit_export.destinations.kinds import Delivers, delivering
-from mcphub.features.audit_export.destinations.sending import NotDelivered
 from mcphub.features.audit_export.models import ShippingState, ShippingTarget
 from mcphub.features.audit_export.reading import Portion, Reached, Shipment, ShippingReader, trial
 from sessions_app.kit.database import Dedicated
+from tools_catalog.egress.sending import NotDelivered
 
 POLL_SECONDS = 0.5
 """Between two looks for news of a target that has all."""
@@ -34,6 +34,8 @@ LONGEST_PAUSE_SECONDS = 60.0
 ROWS, BYTES = 500, 4 * 1024 * 1024
 GATHERED_ROWS, GATHERED_BYTES = 5_000, 16 * 1024 * 1024
 """Of a delivery that is a file or an object of its own. A destination takes a few times this much memory."""
+_TOO_LARGE = 413
+"""The status of a receiver that takes smaller deliveries."""
 SAID_AFTER = 3
 """Consecutive failures before a log entry."""
 
@@ -103,7 +105,7 @@ class TargetShipping:
                 self._delivers = delivering(self._row)
             refused = self._delivers.deliver(shipment) if shipment.records else 0
         except NotDelivered as problem:
-            if problem.is_too_large and self._made_smaller(shipment):
+            if problem.status == _TOO_LARGE and self._made_smaller(shipment):
                 return 0.0
             return self._failed(state, str(problem), problem.after_seconds)
         except OSError as error:

@@ -1,6 +1,6 @@
-"""Archives a hub's months, a file for each block, and dies of SIGKILL after the first file.
+"""Archives a hub's months, a file for each block, and dies of SIGKILL after the first file, or after a sent object.
 
-python -m tests.features.archive.killed FOLDER
+python -m tests.features.archive.killed PLACE [OBJECTS]
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
+from collections.abc import Callable
 
 
-def main(folder: Path) -> None:
+def main(place: str, objects: str = "") -> None:
     from mcphub.commands.stop import start_django
 
     start_django()
@@ -19,18 +19,23 @@ def main(folder: Path) -> None:
     from mcphub.commands.audit_log import open_log
     from mcphub.features.archive.writing import Archiver
 
-    blocks: list[int] = []
+    def dies_at(most: int) -> Callable[[int], None]:
+        passed: list[int] = []
 
-    def written(rows: int) -> None:
-        blocks.append(rows)
-        if len(blocks) == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
+        def pass_by(size: int) -> None:
+            passed.append(size)
+            if len(passed) == most:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return pass_by
+
+    fatal = {"sent": dies_at(int(objects))} if objects else {"written": dies_at(2)}
 
     with open_log() as (log, _database):
         keys = service.keys()
-        list(Archiver(log, keys, keys.signer(), folder, written=written, most_rows=1).run())
+        list(Archiver(log, keys, keys.signer(), place, **fatal, most_rows=1).run())
 
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
-    main(Path(sys.argv[1]))
+    main(*sys.argv[1:])

@@ -14,7 +14,7 @@ from invocations.ledger.records import new_invocation_id
 from sessions_app.kit.database import Dedicated
 from tests import template
 from tests.in_process import inside
-from tests.invocations.chain.rows import invocation, ledger
+from tests.invocations.chain.rows import fill, invocation, ledger
 
 
 def sealed(database: Dedicated, log: Log, keys: KeyFolder, at: datetime, *calls: dict[str, Any]) -> None:
@@ -40,6 +40,20 @@ def hub_with_archive(home: Path) -> None:
     template.copy_to(home / "hub.sqlite3")
     with inside(home):
         archive_months()
+
+
+def hub_of_blocks(folder: Path) -> None:
+    """Make a hub with three blocks of September and one of October 2025."""
+    from invocations.chain import service
+
+    template.copy_to(folder / "hub.sqlite3")
+    with inside(folder):
+        database = Dedicated()
+        for at in ((9, 3), (9, 4), (9, 5), (10, 6)):
+            fill(database, 2)
+            log, keys = service.log_of(database), service.keys()
+            Sealer(log, keys, now=lambda at=at: datetime(2025, *at, tzinfo=UTC)).seal()
+        database.close()
 
 
 def archive_months() -> None:

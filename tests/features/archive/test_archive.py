@@ -19,8 +19,8 @@ from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Bad, Checkpoint, Summary
 from mcphub.features.archive import files
 from mcphub.features.archive.command import record_month
+from mcphub.features.archive.places import IsBusy
 from mcphub.features.archive.verifying import verify, verify_alone
-from mcphub.features.archive.writing import IsBusy
 from sessions_app.history.models import AuditEvent
 from tests.committed import without_rules
 from tests.features.archive.recording import sealed

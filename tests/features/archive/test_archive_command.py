@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tests import forking, template
+from tests import forking
+from tests.features.archive.recording import hub_of_blocks
 from tests.features.archive.tampering import rewrite
-from tests.in_process import environment, inside, run
-from tests.invocations.chain.rows import fill
+from tests.in_process import environment, run
 from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.program
@@ -22,19 +21,8 @@ pytestmark = pytest.mark.program
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A hub with three blocks of September and one of October 2025."""
-    from invocations.chain import service
-    from invocations.chain.sealer import Sealer
-    from sessions_app.kit.database import Dedicated
-
     folder = tmp_path_factory.mktemp("hub")
-    template.copy_to(folder / "hub.sqlite3")
-    with inside(folder):
-        database = Dedicated()
-        for moment in ((9, 3), (9, 4), (9, 5), (10, 6)):
-            fill(database, 2)
-            log, keys = service.log_of(database), service.keys()
-            Sealer(log, keys, now=lambda moment=moment: datetime(2025, *moment, tzinfo=UTC)).seal()
-        database.close()
+    hub_of_blocks(folder)
     return folder
 
 

@@ -15,6 +15,7 @@ from invocations.models import McpToolInvocation
 from mcphub.environment import Signing
 from mcphub.features.archive import files, manifests, searching
 from mcphub.features.archive.duck import duck
+from mcphub.features.archive.places import FolderPlace
 from mcphub.features.archive.searching import ArchivePage, ArchiveProblem, Bounds, read_line, search
 from sessions_app.workspaces.scope import NOWHERE, Scope
 from tests.features.archive.recording import hub_with_archive
@@ -139,7 +140,7 @@ def test_what_a_line_cannot_ask_is_refused_with_what_it_can(line: str, said: str
 def test_a_call_names_its_month_file_position_and_hash(folder: Path, keys) -> None:
     (call,) = found(folder, keys, "tool:late").calls
     assert call.month == "2026-10"
-    assert call.file in manifests.of_folder(folder, {key.key_id: key for key in keys.publics()})[1].files
+    assert call.file in manifests.of_place(FolderPlace(folder), {key.key_id: key for key in keys.publics()})[1].files
     records = [each for each in files.read(folder / call.month / call.file) if each.get("row") == "invocation"]
     (record,) = [each for each in records if each["id"] == call.call.pk]
     assert (record["position"], record["hash"]) == (call.position, call.leaf)

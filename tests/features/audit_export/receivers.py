@@ -1,5 +1,5 @@
 """Receivers of the audit on loopback, each in threads of its own: HTTP that keeps what it gets, syslog with and without
-TLS, and an object store (`moto`)."""
+TLS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -153,20 +152,6 @@ def certificate(folder: Path) -> tuple[ssl.SSLContext, str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     return context, pem
-
-
-@contextlib.contextmanager
-def object_store() -> Iterator[str]:
-    """Return the address of an S3 on loopback."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
 
 
 RFC5424 = re.compile(r"<(108|109)>1 (\S+) (\S+) mcphub (\d+) (\S+) (-|\[meta sequenceId=\"\d+\"\]) (.*)", re.DOTALL)

@@ -32,6 +32,7 @@ CALL = {
     "principal": "key:2",
     "caller_label": "Ann | a=b \\ c",
     "client_name": "a\nb\tc",
+    "client_version": "1.2",
     "client_address": "10.1.2.3",
     "session_id": "s-1",
     "invocation_id": "i-1",
@@ -86,6 +87,7 @@ def check(event: dict[str, Any]) -> None:
     assert event["metadata"]["product"]["name"]
     assert event["metadata"]["profiles"][0] == "record_integrity"
     assert ("trace" in event) == ("trace" in event["metadata"]["profiles"])
+    assert ("ai_agent" in event) == ("ai_operation" in event["metadata"]["profiles"])
     for user in (event.get("user"), event.get("actor", {}).get("user")):
         assert user is None or user["uid"]
     if event["class_uid"] == 3004:
@@ -112,6 +114,7 @@ def test_each_record_is_an_event_of_its_class_with_what_the_schema_requires() ->
 def test_a_failed_call_has_its_caller_tool_error_and_times() -> None:
     call = events()[3]
     assert call["actor"] == {"user": {"uid": "key:2", "name": CALL["caller_label"]}, "session": {"uid": "s-1"}}
+    assert call["ai_agent"] == {"name": CALL["client_name"], "version": "1.2"}
     assert call["resources"] == [{"name": "echo", "type": "tool", "version": "3"}]
     assert (call["status_id"], call["status_code"], call["duration"]) == (2, "timeout", 12)
     assert call["api"]["response"] == {"error": "timeout", "code": -31001}

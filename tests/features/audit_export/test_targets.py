@@ -7,10 +7,8 @@ import io
 import json
 from pathlib import Path
 
-import boto3
 import pyarrow.parquet
 import pytest
-from botocore.config import Config
 from django.core.exceptions import ValidationError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
     ExportLogsPartialSuccess,
@@ -22,9 +20,10 @@ from invocations.chain.verifier import loads
 from mcphub.features.audit_export.delivering import try_target
 from mcphub.features.audit_export.destinations.webhook import signature
 from mcphub.features.audit_export.models import ShippingState
-from tests.features.audit_export.receivers import RFC5424, HttpReceiver, Syslog, certificate, object_store
+from tests.features.audit_export.receivers import RFC5424, HttpReceiver, Syslog, certificate
 from tests.features.audit_export.test_shipping import grow, state_of, verified
 from tests.invocations.chain.rows import fill
+from tests.object_store import client, object_store
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -247,17 +246,6 @@ def test_what_an_otlp_receiver_rejects_is_counted_and_said(database, sealer, tar
 def store():
     with object_store() as url:
         yield url
-
-
-def client(url: str):
-    return boto3.client(
-        "s3",
-        endpoint_url=url,
-        region_name="us-east-1",
-        aws_access_key_id="id",
-        aws_secret_access_key="secret",
-        config=Config(s3={"addressing_style": "path"}, proxies={}),
-    )
 
 
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,9 +29,11 @@ from invocations.ledger.records import new_invocation_id
 from invocations.models import McpRequestEnvelope, McpToolInvocation
 from mcphub.features.partitions import ahead, converting, doctor, sweeping, tables
 from sessions_app.kit.database import Dedicated
+from tests import forking
 from tests.committed import without_rules
 from tests.invocations.chain.rows import envelope, event, invocation, ledger, verify
-from tests.servers import postgres_database
+from tests.servers import POSTGRES, postgres_database
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.usefixtures("own_database")]
 
@@ -270,8 +277,9 @@ class Reader:
         self.raw.close()
 
 
-def test_calls_are_recorded_through_the_whole_conversion(log: Log, keys: KeyFolder) -> None:
-    record(timezone.now(), 50)
+@contextlib.contextmanager
+def calls_going_on() -> Iterator[list[str]]:
+    """Record a call after the other for the time of the block; yield their IDs."""
     recorded: list[str] = []
     ended = threading.Event()
 
@@ -282,13 +290,111 @@ def test_calls_are_recorded_through_the_whole_conversion(log: Log, keys: KeyFold
     thread = threading.Thread(target=go_on)
     thread.start()
     try:
-        converting.convert(log, timezone.now())
+        yield recorded
     finally:
         ended.set()
         thread.join()
+
+
+def test_calls_are_recorded_through_the_whole_conversion(log: Log, keys: KeyFolder) -> None:
+    record(timezone.now(), 50)
+    with calls_going_on() as recorded:
+        converting.convert(log, timezone.now())
     assert McpToolInvocation.objects.filter(invocation_id__in=recorded).count() == len(recorded) > 0
     seal(log, keys, timezone.now())
     assert verify(log, keys).rows == 2 * (50 + len(recorded)) + _of_migrations(log)
+
+
+def conversion(home: Path, *words: str) -> subprocess.Popen[str]:
+    """Start a program that converts the tables of this test's database."""
+    address = f"{POSTGRES}/{connection.settings_dict['NAME']}"
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MCPHUB_")}
+    own = {"MCPHUB_DATA_DIR": str(home), "MCPHUB_ALLOW_NOT_DURABLE": "1", "MCPHUB_DATABASE_URL": address}
+    env = {**inherited, **own}
+    return forking.start("tests.features.partitions.killed", *words, env=env, text=True, stderr=subprocess.PIPE)
+
+
+def all_goes_on(log: Log, keys: KeyFolder, before: list[str], recorded: list[str]) -> None:
+    """Convert after a killed conversion, and hold that every call stands once and is proved."""
+    until_now(lambda: _converted(log))
+    assert all(tables.is_partitioned(log, of.table) for of in months.TABLES)
+    assert not list(doctor.check())
+    expected = [*before, *recorded, *record(timezone.now(), 1)]
+    for model in (McpToolInvocation, McpRequestEnvelope):
+        assert sorted(model.objects.values_list("invocation_id", flat=True)) == sorted(expected)
+    ids = list(McpToolInvocation.objects.values_list("id", flat=True))
+    assert len(ids) == len(set(ids))
+    seal(log, keys, timezone.now())
+    assert verify(log, keys).rows == 2 * len(expected) + _of_migrations(log)
+    assert not _bounded()
+
+
+def until_now(ask: Callable[[], object]) -> None:
+    asyncio.run(until(ask))
+
+
+def _converted(log: Log) -> bool:
+    """Convert, unless the server has not yet seen that the client of the killed conversion is gone."""
+    try:
+        converting.convert(log, timezone.now())
+    except converting.CannotConvert:
+        return False
+    return True
+
+
+_DEATHS = [
+    ("VALIDATE CONSTRAINT", 1),
+    ("CREATE UNIQUE INDEX CONCURRENTLY", 2),
+    ("LOCK TABLE", 1),
+    ("RENAME TO", 1),
+    ("ATTACH PARTITION", 1),
+    ("OWNER TO", 2),
+    ("VALIDATE CONSTRAINT", 2),
+    ("LOCK TABLE", 2),
+    ("ATTACH PARTITION", 5),
+]
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(("words", "number"), _DEATHS)
+def test_of_a_conversion_killed_before_a_statement_no_row_is_lost_or_doubled(
+    log: Log, keys: KeyFolder, tmp_path: Path, words: str, number: int
+) -> None:
+    before = record(timezone.now(), 20)
+    with calls_going_on() as recorded:
+        with conversion(tmp_path, words, str(number)) as process:
+            _, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == -signal.SIGKILL, errors
+        at_death = len(recorded)
+        until_now(lambda: len(recorded) > at_death)
+    all_goes_on(log, keys, before, recorded)
+
+
+@pytest.mark.program
+def test_of_a_conversion_killed_within_a_statement_no_row_is_lost_or_doubled(
+    log: Log, keys: KeyFolder, tmp_path: Path
+) -> None:
+    before = record(timezone.now(), 20)
+    with Reader() as reader, calls_going_on() as recorded:
+        reader.raw.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.raw.execute("SELECT 1")  # an index waits for the end of every older snapshot
+        with conversion(tmp_path, "no such words", "1") as process:
+            until_now(_index_waits)
+            process.kill()
+        at_death = len(recorded)
+        until_now(lambda: len(recorded) > at_death)
+        with pytest.raises(converting.CannotConvert, match="Another conversion runs"):
+            converting.convert(log, timezone.now())
+    all_goes_on(log, keys, before, recorded)
+
+
+def _index_waits() -> bool:
+    with Reader() as reader:
+        found = reader.raw.execute(
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
+            "AND query LIKE 'CREATE UNIQUE INDEX CONCURRENTLY%'"
+        )
+        return found.fetchone() is not None
 
 
 def test_what_a_killed_conversion_left_is_taken_back(log: Log) -> None:

@@ -13,13 +13,13 @@ from django.conf import settings
 from mcphub.features.audit_export.destinations import otlp, parquet, s3, siem_lines
 from mcphub.features.audit_export.destinations.folder import FolderTarget
 from mcphub.features.audit_export.destinations.forms import AsOcsf
-from mcphub.features.audit_export.destinations.sending import HttpSender, NotDelivered
 from mcphub.features.audit_export.destinations.syslog import SyslogTarget
 from mcphub.features.audit_export.destinations.webhook import WebhookTarget
 from mcphub.features.audit_export.models import ShippingTarget
 from mcphub.features.audit_export.reading import Shipment
-from tools_catalog.egress import guard
+from tools_catalog.egress import guard, object_store
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.egress.sending import HttpSender, NotDelivered
 
 
 class Delivers(Protocol):
@@ -35,8 +35,8 @@ class Delivers(Protocol):
 
 def missing(row: ShippingTarget) -> str:
     """Return the extra that this machine lacks for a destination; empty if none."""
-    if row.kind == ShippingTarget.Kind.S3 and not s3.is_there():
-        return s3.MISSING
+    if row.kind == ShippingTarget.Kind.S3 and not object_store.is_there():
+        return object_store.MISSING
     if row.kind == ShippingTarget.Kind.OTLP and not otlp.is_there():
         return otlp.MISSING
     if row.format == ShippingTarget.Format.PARQUET and not parquet.is_there():

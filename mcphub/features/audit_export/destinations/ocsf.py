@@ -112,6 +112,9 @@ def _call(table: str, values: dict[str, Any]) -> dict[str, Any]:
         "src_endpoint": _endpoint(values.get("client_address"), _text(values.get("client_name"))),
         "api": api,
     }
+    if agent := _text(values.get("client_name")):
+        version = _text(values.get("client_version"))
+        found["ai_agent"] = {"name": agent, **({"version": version} if version else {})}
     if name := _text(values.get("tool_name")) or _text(values.get("target")):
         resource = {"name": name, "type": "tool" if values.get("tool_name") else "resource"}
         found["resources"] = [
@@ -212,7 +215,8 @@ def _is_address(value: object) -> bool:
 
 
 def _metadata(record: dict[str, Any], kind: str, values: dict[str, Any]) -> dict[str, Any]:
-    profiles = ["record_integrity", *(["trace"] if kind == "row" and _text(values.get("trace_id")) else [])]
+    applied = {"ai_operation": "client_name", "trace": "trace_id"} if kind == "row" else {}
+    profiles = ["record_integrity", *(name for name, column in applied.items() if _text(values.get(column)))]
     found: dict[str, Any] = {
         "version": VERSION,
         "product": dict(_PRODUCT),

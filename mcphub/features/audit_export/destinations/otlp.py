@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from mcphub.features.audit_export.destinations.sending import HttpSender, NotDelivered
 from mcphub.features.audit_export.reading import Shipment
+from tools_catalog.egress.sending import HttpSender, NotDelivered
 
 MISSING = "OTLP needs opentelemetry-proto, which is not installed here. Install mcphub[otel]."
 _ATTRIBUTES = {

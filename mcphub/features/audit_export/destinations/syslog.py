@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 from httpcore2 import ConnectError
 
 from invocations.chain.verifier import BODIES, body_digest
-from mcphub.features.audit_export.destinations.sending import PATIENCE_SECONDS, NotDelivered
 from mcphub.features.audit_export.reading import Shipment
 from sessions_app.protocol import json
 from sessions_app.protocol.errors import EgressRefused
 from tools_catalog.egress import guard
 from tools_catalog.egress.rules import EgressPolicy
+from tools_catalog.egress.sending import PATIENCE_SECONDS, NotDelivered
 
 MOST_BYTES = 8192
 """Of a message: the size that RFC 5425, 4.3.1 asks receivers to accept."""

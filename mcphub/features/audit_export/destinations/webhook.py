@@ -8,8 +8,8 @@ import hashlib
 import hmac
 import time
 
-from mcphub.features.audit_export.destinations.sending import HttpSender
 from mcphub.features.audit_export.reading import Shipment
+from tools_catalog.egress.sending import HttpSender
 
 _MARK = "whsec_"
 

@@ -1,4 +1,4 @@
-"""Requests of targets over HTTP: through the egress guard, without redirects, within a deadline."""
+"""Requests of a thread over HTTP: through the egress guard, without redirects, within a deadline."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ MOST_PAUSE_SECONDS = 300.0
 class NotDelivered(Exception):
     """A delivery did not arrive, or nobody can know that it did. The message is the reason, without secrets."""
 
-    def __init__(self, why: str, *, is_too_large: bool = False, after_seconds: float = 0.0) -> None:
+    def __init__(self, why: str, *, status: int = 0, after_seconds: float = 0.0) -> None:
         super().__init__(why)
-        self.is_too_large = is_too_large
+        self.status = status
+        """Of the answer; 0: there was none."""
         self.after_seconds = after_seconds
         """For so long the receiver asks to be left alone."""
 
@@ -36,6 +37,7 @@ class NotDelivered(Exception):
 class TargetAnswer:
     status: int
     body: bytes
+    headers: Mapping[str, str]
 
 
 class HttpSender:
@@ -54,9 +56,18 @@ class HttpSender:
     ) -> None:
         self.close()
 
-    def send(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> TargetAnswer:
-        """Return an answer of 200 to 299; raise NotDelivered for every other end."""
-        return self._runner.run(self._send(method, url, headers, content))
+    def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes,
+        *,
+        most_bytes: int = _MOST_ANSWER_BYTES,
+        seconds: float = PATIENCE_SECONDS,
+    ) -> TargetAnswer:
+        """Return an answer of 200 to 299, cut after so many bytes; raise NotDelivered for every other end."""
+        return self._runner.run(self._send(method, url, headers, content, most_bytes, seconds))
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -64,26 +75,28 @@ class HttpSender:
             self._runner.run(client.aclose())
         self._runner.close()
 
-    async def _send(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> TargetAnswer:
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes, most_bytes: int, seconds: float
+    ) -> TargetAnswer:
         if self._client is None:
             self._client = guard.client(
                 self._policy, timeout_seconds=PATIENCE_SECONDS, proxy=self._proxy, connections=2
             )
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(seconds):
                 async with guard.stream(
                     self._client, method, url, headers=headers, content=content, max_redirects=0
                 ) as answer:
-                    body = b""
+                    body = bytearray()
                     async for piece in answer.aiter_bytes():
                         body += piece
-                        if len(body) > _MOST_ANSWER_BYTES:
+                        if len(body) > most_bytes:
                             break
                     if not answer.is_success:
-                        raise _refusal(answer, body)
-                    return TargetAnswer(answer.status_code, body[:_MOST_ANSWER_BYTES])
+                        raise _refusal(answer, bytes(body[:_MOST_ANSWER_BYTES]))
+                    return TargetAnswer(answer.status_code, bytes(body[:most_bytes]), answer.headers)
         except TimeoutError as error:
-            raise NotDelivered(f"it did not answer in {PATIENCE_SECONDS:.0f} seconds") from error
+            raise NotDelivered(f"it did not answer in {seconds:.0f} seconds") from error
         except (HubError, httpx2.HTTPError) as error:
             raise NotDelivered(str(error) or type(error).__name__) from error
 
@@ -92,7 +105,7 @@ def _refusal(answer: httpx2.Response, body: bytes) -> NotDelivered:
     said = "".join(letter if letter.isprintable() else " " for letter in body.decode(errors="replace"))[:_SHOWN].strip()
     words = f"it answered with status {answer.status_code}" + (f": {said}" if said else "")
     pause = _pause(answer.headers.get("retry-after", "")) if answer.status_code in (429, 503) else 0.0
-    return NotDelivered(words, is_too_large=answer.status_code == 413, after_seconds=pause)
+    return NotDelivered(words, status=answer.status_code, after_seconds=pause)
 
 
 def _pause(told: str) -> float:
