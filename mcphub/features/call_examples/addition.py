@@ -24,8 +24,12 @@ class SearchedExamples(Addition):
 
 
 def read() -> dict[int, SearchedExamples]:
-    """Read the examples by the keys of their tools."""
+    """Read the examples by the keys of their tools, without those of tools that moved to another workspace since."""
     from mcphub.features.call_examples.models import ToolExamples
 
-    rows = ToolExamples.objects.values_list("tool_id", "examples")
-    return {tool: SearchedExamples(tuple(text.splitlines())) for tool, text in rows if text}
+    rows = ToolExamples.objects.values_list("tool_id", "examples", "workspace_id", "tool__workspace_id")
+    return {
+        tool: SearchedExamples(tuple(text.splitlines()))
+        for tool, text, workspace, workspace_now in rows
+        if text and workspace == workspace_now
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -28,6 +30,11 @@ class ToolExamples(RecordedModel):
         ),
     )
 
+    workspace = models.ForeignKey(
+        "sessions_app.McpWorkspace", models.CASCADE, null=True, blank=True, editable=False, related_name="+"
+    )
+    """The tool's when they were saved. A tool that moves to another has none there until an operator saves them."""
+
     class Meta:
         verbose_name = _("examples of use")
         verbose_name_plural = _("examples of use")
@@ -35,6 +42,10 @@ class ToolExamples(RecordedModel):
 
     def __str__(self) -> str:
         return str(self.tool)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.workspace = self.tool.workspace
+        super().save(*args, **kwargs)
 
     def clean(self) -> None:
         lines = lines_of(self.examples)

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from invocations.redaction.models import McpRedactionRule
+from mcphub.features.call_examples.addition import read
 from mcphub.features.call_examples.models import ToolExamples
 from mcphub.features.call_examples.taking import proposed
 from sessions_app.models import AuditEvent, McpWorkspace
@@ -73,6 +74,17 @@ def test_calls_of_a_workspace_give_no_example_to_a_shared_tool_and_the_other_way
     assert lines(row) == ["shared"]
     row.workspace = McpWorkspace.objects.create(slug="north", title="North")
     assert lines(row) == ["ours"]
+
+
+def test_a_tool_that_moves_to_another_workspace_leaves_its_examples() -> None:
+    row = tool()
+    examples = ToolExamples.objects.create(tool=row, examples="Find a bed")
+    assert [each.examples for each in read().values()] == [("Find a bed",)]
+    McpToolDefinition.objects.update(workspace=McpWorkspace.objects.create(slug="north"))
+    assert read() == {}
+    examples.refresh_from_db()
+    examples.save()
+    assert list(read()) == [row.pk]
 
 
 def test_nothing_is_taken_that_is_hidden_on_record_by_a_later_rule_by_the_schema_or_by_a_detector() -> None:
