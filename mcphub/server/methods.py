@@ -52,8 +52,9 @@ declare them in the last one.
 IDEMPOTENCY_KEY = "mcphub/idempotencyKey"
 _KEPT_OF_LONG_KEY = 150
 """Characters of a client's key that stand in the key of a later round, where the whole leaves no room."""
-_CALL_TAIL = {False: b',"_meta":{', True: b',"resultType":"complete","_meta":%b,' % json.dumps(IDENTITY)[:-1]}
-"""The bytes between a tool's result and the call's own members of `_meta`; by whether results have a type."""
+_END: dict[bool, dict[str, Json]] = {False: {}, True: {"resultType": "complete"}}
+_META: dict[bool, dict[str, Json]] = {False: {}, True: IDENTITY}
+"""Of a call's result, by whether results have a type."""
 
 
 async def ping(exchange: McpExchange, params: dict[str, Json]) -> Result:
@@ -190,8 +191,10 @@ def _answered(exchange: McpExchange, answer: CallResult) -> Result:
         meta |= answer.told
     revision = exchange.revision
     if "_meta" not in answer.wire and shapes.carries(revision, answer.wire):
-        # In the tool's own order: the record is canonical, the answer is not.
-        return b"".join((json.dumps(answer.wire)[:-1], _CALL_TAIL[revision.result_type], json.dumps(meta)[1:], b"}"))
+        # In the tool's own order: the record is canonical, the answer is not. Encoded at once: slices and joins would
+        # be further copies of a large result.
+        typed = revision.result_type
+        return json.dumps({**answer.wire, **_END[typed], "_meta": {**_META[typed], **meta}})
     if revision.result_type:
         meta |= IDENTITY
     result = {**answer.wire, "_meta": {**answer.wire.get("_meta", {}), **meta}}

@@ -16,6 +16,7 @@ from invocations.chain.models import AuditHold
 from invocations.models import McpRedactionRule
 from mcphub.features.approvals.models import McpApproval, McpToolApproval
 from mcphub.features.audit_export.models import ShippingTarget
+from mcphub.features.call_examples.models import ToolExamples
 from mcphub.features.call_rules.models import McpPolicyRule
 from mcphub.features.chat.models import ChatKey, ChatModel, ChatModelPrice, ChatProvider, ChatSession, Query
 from mcphub.features.events.models import UpstreamEvent
@@ -224,6 +225,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "events_upstreamevent": lambda: UpstreamEvent.objects.create(
         connection=make.McpConnectionFactory(), name_there="paid", name="shop/paid", offered={"name": "paid"}
     ),
+    "call_examples_toolexamples": lambda: ToolExamples.objects.create(tool=_tool(), examples="Find a bed"),
     "fitting_resultsize": lambda: ResultSize.objects.create(tool=_tool(), most_characters=4000),
     "invocations_mcptoolapproval": lambda: McpToolApproval.objects.create(tool=_tool()),
 }

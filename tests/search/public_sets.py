@@ -18,10 +18,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
+from mcphub.features.call_examples.lines import LONGEST
 from tests.search.plain import PlainIndex
-from tools_catalog.catalog.searching import Index
+from tools_catalog.catalog.searching import EXAMPLES, Index
 
 WITHIN = 10
+_EXAMPLES = (3, 10)
+"""Examples of use a tool. The questions of Seal-Tools have too many tools for that many each."""
 
 
 class Ranking(Protocol):
@@ -92,6 +95,15 @@ def read_seal_tools(folder: Path) -> Iterator[PublicSet]:
 _SETS = {"MetaTool": read_metatool, "Seal-Tools": read_seal_tools}
 
 
+def with_examples(public: PublicSet, most: int) -> Mapping[str, Mapping[str, Any]]:
+    """Return the tools with so many questions of the seen half each as examples of use, by the order of digests."""
+    found: dict[str, list[str]] = {}
+    for each in sorted(public.asked, key=lambda asked: sha256(asked.words.encode()).digest()):
+        for tool in each.wanted if not each.is_held_out and len(each.words) <= LONGEST else ():
+            found.setdefault(tool, []).append(each.words)
+    return {name: {**tool, "_meta": {EXAMPLES: found.get(name, [])[:most]}} for name, tool in public.tools.items()}
+
+
 def show(folder: Path) -> None:
     """Print the figures of the sets in a folder, ours and those of plain BM25."""
     known = {name: read for name, read in _SETS.items() if (folder / name).is_dir()}
@@ -109,6 +121,13 @@ def show(folder: Path) -> None:
                 print(
                     f"{each.name}, {name}: {len(asked)} questions, first {found.first:.3f} (plain BM25 "
                     f"{least.first:.3f}), within ten {found.recall:.3f} ({least.recall:.3f}){below}"
+                )
+            asked = [one for one in each.asked if one.is_held_out]
+            for most in _EXAMPLES if each.name == "MetaTool" else ():
+                found = measured(Index(with_examples(each, most)), asked)
+                print(
+                    f"{each.name}, held out, {most} seen questions a tool as examples: first {found.first:.3f}, within "
+                    f"ten {found.recall:.3f}"
                 )
 
 

@@ -112,6 +112,11 @@ class Addition:
         """Differs where two additions do."""
         raise NotImplementedError
 
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """Return examples of use that a search finds the tool by. Clients do not get them."""
+        return ()
+
     def definition(self, definition: dict[str, Any]) -> dict[str, Any]:
         """Return the definition as clients get it. Rows keep theirs."""
         return definition

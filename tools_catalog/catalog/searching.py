@@ -102,9 +102,11 @@ class Index:
         self._spelt = sorted(one for one in spelt if one[0])
 
     def is_of(self, definitions: Mapping[str, Mapping[str, Json]]) -> bool:
-        """Return whether it was made of these very objects."""
+        """Return whether it was made of these definitions, most of which are the very objects."""
         mine = self._definitions
-        return mine.keys() == definitions.keys() and all(mine[name] is definitions[name] for name in mine)
+        return mine.keys() == definitions.keys() and all(
+            mine[name] is definitions[name] or mine[name] == definitions[name] for name in mine
+        )
 
     def rank(self, query: str, calls: Mapping[str, int] = _NONE) -> list[str]:
         """Return the names that the query finds, the best first; of those that score alike the most called ones.

@@ -31,7 +31,7 @@ from tools_catalog.catalog.listing import Audience, Listing
 from tools_catalog.catalog.offers import Prompts, Resources
 from tools_catalog.catalog.overview import overview
 from tools_catalog.catalog.search_definitions import CALL, DEFAULT_FOUND, DEFINITIONS, DESCRIBE, MOST_CHECKED, SEARCH
-from tools_catalog.catalog.searching import Index
+from tools_catalog.catalog.searching import EXAMPLES, Index
 from tools_catalog.catalog.selection import Alias, Selection, Tool
 
 _MOST_LISTS = 100
@@ -41,6 +41,16 @@ _LONGEST_DESCRIPTION = 300
 _WHERE_NAMES_ARE = f"Find the names with {SEARCH}."
 _READS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 _WRITES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+
+
+def _searched(tool: Tool) -> Mapping[str, Any]:
+    """Return a tool's definition as the search reads it: with the examples that features add."""
+    added = [example for addition in tool.additions for example in addition.examples]
+    if not added:
+        return tool.definition
+    meta = tool.definition.get("_meta", {})
+    own = meta.get(EXAMPLES)
+    return {**tool.definition, "_meta": {**meta, EXAMPLES: [*(own if isinstance(own, list) else ()), *added]}}
 
 
 class ToolsetNotFound(InvalidRequest):
@@ -117,7 +127,8 @@ class Toolset(Selection):
         self._index: Index | None = None
         if searches:
             known = before._index if before is not None else None
-            self._index = known if known is not None and known.is_of(definitions) else Index(definitions)
+            searched = {name: _searched(tool) for name, tool in self.tools.items()}
+            self._index = known if known is not None and known.is_of(searched) else Index(searched)
 
     def listing(self, caller: Audience, *, shows_views: bool) -> Listing:
         if not self._meta:
