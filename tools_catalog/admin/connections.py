@@ -122,6 +122,7 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
             {
                 "fields": [
                     "account",
+                    "issuer",
                     "client_id",
                     "client_secret",
                     "account_scopes",

@@ -104,6 +104,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
             "url",
             "headers",
             "account",
+            "issuer",
             "client_id",
             "client_secret",
             "account_scopes",
