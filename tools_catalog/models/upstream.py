@@ -52,10 +52,11 @@ class McpConnectionQuerySet(OwnedQuerySet["McpConnection"]):
             output_field=models.IntegerField(),
         )
         links = McpConnectionLink.objects.filter(connection=models.OuterRef("pk")).annotate(rank=worst)
-        restarts = links.order_by().values("connection").annotate(all=models.Sum("restarts")).values("all")
+        grouped = links.order_by().values("connection")
         return self.annotate(
             link_status=models.Subquery(links.order_by("rank").values("status")[:1]),
-            link_restarts=models.Subquery(restarts),
+            link_restarts=models.Subquery(grouped.annotate(all=models.Sum("restarts")).values("all")),
+            link_reconnected=models.Subquery(grouped.annotate(last=models.Max("reconnected_at")).values("last")),
         )
 
     def note_unprobed(self, reached: spec.ConnectionSpec, server: str) -> None:
@@ -441,6 +442,15 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         """Since when the oldest of the connections stands that processes hold now; None where none does."""
         held = [link.connected_at for link in self.links.all() if link.status == LinkState.CONNECTED.value]
         return min((moment for moment in held if moment is not None), default=None)
+
+    @property
+    def reconnected_at(self) -> datetime | None:
+        """When a process that runs now last lost it, or its session, and connected anew."""
+        if "link_reconnected" in self.__dict__:
+            found: datetime | None = self.__dict__["link_reconnected"]
+            return found
+        moments = [link.reconnected_at for link in self.links.all()]
+        return max((moment for moment in moments if moment is not None), default=None)
 
     @property
     def last_used(self) -> datetime | None:
