@@ -64,6 +64,7 @@ def _list(as_json: bool) -> int:
             "enabled": row.enabled,
             "status": row.status,
             "reconnects": row.reconnects,
+            "reconnected_at": row.reconnected_at.isoformat() if row.reconnected_at else None,
             "served": row.approved,
             "waiting": row.new + row.changed,
         }
@@ -75,7 +76,8 @@ def _list(as_json: bool) -> int:
     for each in told:
         state = each["status"] if each["enabled"] else "disabled"
         if state == "connected" and each["reconnects"]:
-            state += f", reconnected {each['reconnects']}×"
+            last = f", last at {each['reconnected_at'][:19]}Z" if each["reconnected_at"] else ""
+            state += f", reconnected {each['reconnects']}×{last}"
         print(f"{each['name']}\t{state}\t{each['served']} served, {each['waiting']} waiting\t{each['reaches']}")
     if not told:
         print("There is no connection. `mcphub connection import FILE` brings what a client has configured.")

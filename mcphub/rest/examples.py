@@ -63,6 +63,7 @@ _COMPONENTS: Mapping[str, Mapping[str, Json]] = {
         "available_tools": ["search"],
         "error_message": "",
         "prefix": "tickets.",
+        "issuer": "",
     },
     "Consistency": {"old": 1000, "new": 1042, "proof": [_HASH]},
     "Delivery": {"way": "webhook", "state": "sent", "error": ""},

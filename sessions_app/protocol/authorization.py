@@ -45,6 +45,10 @@ class AuthorizationInvalid(ValueError):
     """A statement of a server or an issuer is unusable. The sentence is the reason."""
 
 
+class OtherIssuer(AuthorizationInvalid):
+    """The metadata are of an issuer with another name than the one that was asked for."""
+
+
 # What a server demands ----------------------------------------------------------------------------------------
 
 
@@ -186,14 +190,14 @@ class IssuerMetadata:
         `is_pkce_demanded` is MCP's demand on issuers. Elsewhere the hub sends a challenge as well, and issuers that
         do not know it ignore it.
 
-        Raises AuthorizationInvalid for those of another issuer (RFC 8414, 3.3), without PKCE by S256, or with
-        addresses that nothing may be sent to.
+        Raises OtherIssuer for those of another issuer (RFC 8414, 3.3), AuthorizationInvalid for those without PKCE by
+        S256, or with addresses that nothing may be sent to.
         """
         if not isinstance(document, dict):
             raise AuthorizationInvalid("The authorization server's metadata are no object.")
         issuer = document.get("issuer")
         if not isinstance(issuer, str) or not is_same_issuer(issuer, expected):
-            raise AuthorizationInvalid(
+            raise OtherIssuer(
                 f"The metadata are of the issuer {str(document.get('issuer'))[:200]!r}, and the hub asked for "
                 f"{expected[:200]!r}. Nothing is sent to it."
             )
@@ -240,6 +244,13 @@ def is_same_issuer(one: str, other: str) -> bool:
     6.2.3): the case of scheme and host, the scheme's own port, a lone slash after the origin.
     """
     return one == other or _normalised(one) == _normalised(other)
+
+
+def is_same_but_slash(one: str, other: str) -> bool:
+    """Return whether two names are of one issuer if a slash at the end of the path is no part of a name. By RFC 8414 it
+    is one: `/a` and `/a/` may be two issuers of one host.
+    """
+    return is_same_issuer(one.removesuffix("/"), other.removesuffix("/"))
 
 
 def issuer_documents(issuer: str) -> tuple[str, ...]:

@@ -16,7 +16,13 @@ from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.shared.auth import OAuthMetadata
 
 from sessions_app.protocol import authorization, authorization_flow
-from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, IssuerMetadata, ResourceMetadata
+from sessions_app.protocol.authorization import (
+    AuthorizationInvalid,
+    Challenge,
+    IssuerMetadata,
+    OtherIssuer,
+    ResourceMetadata,
+)
 from sessions_app.protocol.authorization_flow import AnswerRefused, AuthorizationResponse, Registered, TokenAnswer
 
 WORDS = st.text("abcdefghij", min_size=1, max_size=6)
@@ -304,6 +310,21 @@ def test_spellings_of_one_address_are_one_issuer(one: str, other: str, is_same: 
     assert authorization.is_same_issuer(one, other) is is_same
     if is_same:
         assert IssuerMetadata.read({**KNOWN, "issuer": one}, other).issuer == one
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("https://a.example/tenant/", "https://a.example/tenant", True),
+        ("https://A.example/o/app", "https://a.example/o/app/", True),
+        ("https://a.example/tenant//", "https://a.example/tenant", False),
+        ("https://b.example/tenant/", "https://a.example/tenant", False),
+    ],
+)
+def test_a_closing_slash_of_a_path_is_part_of_a_name(one: str, other: str, is_same: bool) -> None:
+    assert authorization.is_same_but_slash(one, other) is is_same
+    with pytest.raises(OtherIssuer, match="Nothing is sent"):
+        IssuerMetadata.read({**KNOWN, "issuer": one}, other)
 
 
 @pytest.mark.parametrize("kind", [{}, {"token_type": None}, {"token_type": ""}, {"token_type": "BEARER"}])

@@ -126,8 +126,10 @@ def test_no_key_lets_the_hub_speak_for_people_alone(key: Client, account: str) -
     row.refresh_from_db()
     assert row.account == account
     moved = {"url": "https://other.example.org/mcp", "account_scopes": "admin", "title": "People"}
+    moved["issuer"] = "https://other.example.org"
+    held = ["url", "account_scopes", "issuer"]
     answer = patch(key, "/api/connections/hr/", **moved)
-    assert (answer.status_code, answer.json()["fields_held"]) == (202, ["url", "account_scopes"]), answer.content
+    assert (answer.status_code, answer.json()["fields_held"]) == (202, held), answer.content
     row.refresh_from_db()
     assert (row.url, row.account_scopes, row.title) == ("https://mcp.example.org/mcp", "", "People")
     # The careful value, and what is no word of the hub, is anybody's.

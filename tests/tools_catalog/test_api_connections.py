@@ -45,11 +45,13 @@ def test_since_when_it_stands_and_when_it_was_used_is_told_of_all_processes(api)
     moment = datetime(2026, 11, 1, 12, tzinfo=UTC)
     first, second = moment + timedelta(minutes=1), moment + timedelta(minutes=2)
     row.links.create(process_id="a", status="connected", connected_at=first, last_used_at=second)
-    row.links.create(process_id="b", status="connected", connected_at=second, last_used_at=None, restarts=2)
+    row.links.create(
+        process_id="b", status="connected", connected_at=second, last_used_at=None, restarts=2, reconnected_at=second
+    )
     row.links.create(process_id="c", status="disconnected", connected_at=moment, last_used_at=first)
     shown = api.get("/api/connections/tickets/").json()
     assert (shown["connected_at"], shown["last_used"]) == ("2026-11-01T12:01:00Z", "2026-11-01T12:02:00Z")
-    assert shown["reconnects"] == 2
+    assert (shown["reconnects"], shown["reconnected_at"]) == (2, "2026-11-01T12:02:00Z")
 
 
 def test_the_last_error_stays_while_the_hub_tries_again(api):

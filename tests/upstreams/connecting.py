@@ -66,6 +66,7 @@ def row(slug: str) -> dict[str, Any]:
         "prefix": found.prefix,
         "unprobed": found.unprobed.partition(" ")[2],
         "restarts": link.restarts if link else 0,
+        "has_reconnect_time": bool(link and link.reconnected_at),
         "stderr": link.stderr if link else "",
         "states": {tool.upstream_name: tool.state for tool in found.tools.all()},
     }

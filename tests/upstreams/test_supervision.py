@@ -122,10 +122,11 @@ def test_a_session_that_is_lost_is_counted_as_a_reconnect(
     port = running("odd.py", "http").port
     operator.connect("lost", url=f"http://127.0.0.1:{port}/turns")
     served("lost.be")
-    assert operator.row("lost")["restarts"] == 0
+    assert (operator.row("lost")["restarts"], operator.row("lost")["has_reconnect_time"]) == (0, False)
     speaker.modern_call("lost.be", {"mode": "forget 404"})
     assert not speaker.modern_call("lost.be", {"mode": "good"}).json()["result"].get("isError")
     until(lambda: operator.row("lost")["restarts"] >= 1)
+    assert operator.row("lost")["has_reconnect_time"]
     until(lambda: operator.row("lost")["status"] == "connected")
 
 

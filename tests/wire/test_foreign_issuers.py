@@ -102,6 +102,15 @@ def test_what_a_token_must_not_be(hub: Hub, issuer: ForeignIssuer, row: str, ann
         assert challenge_of(answer)["error"] == "invalid_token", name
 
 
+def test_a_token_whose_issuer_has_another_closing_slash_is_refused_with_that_reason(
+    hub: Hub, issuer: ForeignIssuer, row: str, anna: Person
+) -> None:
+    with Speaker(hub.url, issuer.token(f"{hub.url}/mcp", anna.name, iss=f"{issuer.url}/")) as speaker:
+        answer = speaker.modern("tools/list")
+    assert answer.status_code == 401
+    assert "differs by the slash at its end" in answer.text
+
+
 def resigned(token: str, header: dict[str, Any], key: Any = None, algorithm: str = "none") -> str:
     """Return a token with another header, signed with another key, by HMAC, or not at all."""
     payload = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))

@@ -15,7 +15,13 @@ import httpx2
 
 from sessions_app.advice import Advice
 from sessions_app.protocol import authorization, authorization_flow, json
-from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, IssuerMetadata, ResourceMetadata
+from sessions_app.protocol.authorization import (
+    AuthorizationInvalid,
+    Challenge,
+    IssuerMetadata,
+    OtherIssuer,
+    ResourceMetadata,
+)
 from sessions_app.protocol.authorization_flow import Registered, TokenAnswer
 from sessions_app.protocol.errors import HubError
 from sessions_app.protocol.json import Json
@@ -45,6 +51,14 @@ _ENTER_CLIENT: Final = Advice(
         "`mcphub catalog load FILE --overwrite`."
     ),
     neutral="The client id belongs to the settings of the connection or service.",
+)
+_ENTER_ISSUER: Final = Advice(
+    page="If you trust it, enter the former as the issuer of the connection or service, exactly as written here.",
+    command=(
+        "If you trust it, write the former into a bundle as `issuer` of the connection or service, and load it with "
+        "`mcphub catalog load FILE --overwrite`."
+    ),
+    neutral="Operators who trust it enter the former as the `issuer` of the connection or service.",
 )
 
 
@@ -117,29 +131,36 @@ class IssuerClient:
             return Challenge()
         return Challenge.read(response.headers.get("www-authenticate", ""))
 
-    async def found(self, url: str, challenge: Challenge) -> Discovered:
-        """Discover the issuer of a server (MCP 2026-07-28, Authorization Server Discovery).
+    async def found(self, url: str, challenge: Challenge, entered: str = "") -> Discovered:
+        """Discover the issuer of a server (MCP 2026-07-28, Authorization Server Discovery). `entered` is the issuer
+        that an operator entered, which counts in place of all that the server names.
 
         Raises NotReached, AuthorizationInvalid.
         """
         resource = await self._resource(url, challenge)
         is_plain = urlsplit(url).scheme == "http"
-        if resource is None and challenge.resource_metadata:
+        if resource is None and challenge.resource_metadata and not entered:
             raise NotReached(
                 f"The server names {challenge.resource_metadata[:200]} as the description of what protects it, "
                 "and nothing is there. Its operator has to publish it."
             )
-        if resource is None:
+        name = entered or (resource.issuers[0] if resource is not None else "")
+        if not name:
             return Discovered(await self._issuer_of_2025_03_26(url, is_plain), None, challenge.wants_proof)
-        issuer = await self.issuer(resource.issuers[0], is_plain_allowed=is_plain)
-        return Discovered(issuer, resource, challenge.wants_proof or resource.wants_proof)
+        issuer = await self.issuer(name, is_plain_allowed=is_plain)
+        return Discovered(issuer, resource, challenge.wants_proof or (resource is not None and resource.wants_proof))
 
     async def issuer(self, name: str, *, is_plain_allowed: bool, is_pkce_demanded: bool = True) -> IssuerMetadata:
         """Read an issuer's metadata. Raises NotReached, AuthorizationInvalid."""
         document = await self._first(authorization.issuer_documents(name))
         if document is None:
             raise NotReached(f"The authorization server {name[:200]} publishes no metadata.")
-        return IssuerMetadata.read(document, name, is_plain_allowed=is_plain_allowed, is_pkce_demanded=is_pkce_demanded)
+        try:
+            return IssuerMetadata.read(
+                document, name, is_plain_allowed=is_plain_allowed, is_pkce_demanded=is_pkce_demanded
+            )
+        except OtherIssuer as error:
+            raise AuthorizationInvalid(f"{error} {_ENTER_ISSUER.words()}") from error
 
     async def registered(self, issuer: IssuerMetadata, document: dict[str, Json]) -> Registered:
         """Register the hub (RFC 7591). Raises NotReached, AuthorizationInvalid."""

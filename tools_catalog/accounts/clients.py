@@ -117,7 +117,7 @@ async def who_lets_in(asking: IssuerClient, place: AccountAt) -> tuple[Challenge
         return Challenge(), Discovered(issuer, None)
     headers = await sync_to_async(rendered_headers)(place)
     challenge = await asking.challenge(place.url, headers, is_stream=place.transport == SSE)
-    return challenge, await asking.found(place.url, challenge)
+    return challenge, await asking.found(place.url, challenge, place.issuer)
 
 
 def known_client(place: AccountAt, row: UpstreamRegistration) -> Client:

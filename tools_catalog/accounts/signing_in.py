@@ -179,7 +179,7 @@ async def _wanted(asking: IssuerClient, place: AccountAt, principal: str) -> tup
     if isinstance(place, McpConnection) and row is not None and (row.wanted_scopes or row.wanted_document):
         # What it demanded last.
         challenge = Challenge(row.wanted_document, tuple(row.wanted_scopes.split()), wants_proof=row.wants_proof)
-        found = await asking.found(place.url, challenge)
+        found = await asking.found(place.url, challenge, place.issuer)
     else:
         challenge, found = await who_lets_in(asking, place)
         if row is not None:

@@ -26,7 +26,7 @@ from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import detail_action, mark, moment
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.admin.ranked import Figure
-from sessions_app.kit.shown import clipped, mono, visible
+from sessions_app.kit.shown import clipped, mono, span, visible
 from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog import usage
 from tools_catalog.admin import connection_test
@@ -57,6 +57,7 @@ _WAITING = ("state__in=new,changed,refused",)
 STATUS_MARKS = {"connecting": "wait", "connected": "good", "disconnected": "off", "error": "bad"}
 _CHANGED = moment("updated_at", _("changed"))
 _CONNECTED = moment("connected_at", _("connected"))
+_RECONNECTED = moment("reconnected_at", _("last reconnected"))
 _USED = moment("last_used", _("last used"))
 _LISTED = moment("discovered_at", _("tools listed"))
 _STDIO = McpConnection.Transport.STDIO
@@ -102,6 +103,7 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
     readonly_fields = [
         "shown_status",
         _CONNECTED,
+        _RECONNECTED,
         _USED,
         "shown_links",
         "shown_confinement",
@@ -114,7 +116,18 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
         (None, {"fields": ["slug", "title", "enabled"]}),
         (
             _("State"),
-            {"fields": ["shown_status", _CONNECTED, _USED, "shown_links", "shown_confinement", "shown_tools", _LISTED]},
+            {
+                "fields": [
+                    "shown_status",
+                    _CONNECTED,
+                    _RECONNECTED,
+                    _USED,
+                    "shown_links",
+                    "shown_confinement",
+                    "shown_tools",
+                    _LISTED,
+                ]
+            },
         ),
         (_("Address"), {"fields": ["transport", "url", "headers", "profile", "sessions", "era"]}),
         (
@@ -122,6 +135,7 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
             {
                 "fields": [
                     "account",
+                    "issuer",
                     "client_id",
                     "client_secret",
                     "account_scopes",
@@ -241,6 +255,9 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
         words = str(McpConnection.Status(row.status).label)
         if row.status == "connected" and row.reconnects:
             words = _t("Connected, reconnected %(count)d×") % {"count": row.reconnects}
+            if row.reconnected_at is not None:
+                past = (timezone.now() - row.reconnected_at).total_seconds()
+                words = _t("%(state)s, last %(time)s ago") % {"state": words, "time": span(past)}
         return mark(STATUS_MARKS[row.status], words)
 
     @admin.display(description=_("tools"))

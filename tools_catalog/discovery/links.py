@@ -36,6 +36,7 @@ _FIGURES = (
     "failed_in_a_row",
     "paused_until",
     "connected_at",
+    "reconnected_at",
     "last_used_at",
 )
 

@@ -30,6 +30,7 @@ class McpConnectionLink(models.Model):
     holds_lease = models.BooleanField(default=False)
     """This process runs the one child of a profile that allows one in the whole hub."""
     connected_at = models.DateTimeField(_("connected"), null=True, blank=True)
+    reconnected_at = models.DateTimeField(_("last reconnected"), null=True, blank=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 

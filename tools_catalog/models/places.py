@@ -9,6 +9,9 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history.guarding import GuardedModel
+from sessions_app.protocol.authorization import AuthorizationInvalid, issuer_documents
+from sessions_app.protocol.errors import EgressRefused
+from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.upstream import spec
 from tools_catalog.upstream.account import (
     BEHALF_ACCOUNT,
@@ -28,6 +31,17 @@ BY_WORD_GUARDED: Final[Mapping[str, Any]] = {
     "account_scopes": None,
 }
 """The settings that decide whom the hub identifies to whom, if it speaks for people."""
+
+
+def problem_of_address(address: str, *, is_issuer: bool = False) -> str:
+    """Return the reason why an issuer's address, or its name, must not be used; empty where it may."""
+    try:
+        EgressPolicy.from_settings().check_url(address)
+        if is_issuer:
+            issuer_documents(address)
+    except (EgressRefused, AuthorizationInvalid) as error:
+        return str(error)
+    return ""
 
 
 class PlaceModel(GuardedModel):

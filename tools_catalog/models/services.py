@@ -16,7 +16,6 @@ from django.utils.translation import gettext_lazy as _
 
 from sessions_app.history import recording
 from sessions_app.kit.fields import JSONText, readable_rows
-from sessions_app.protocol.authorization import AuthorizationInvalid, issuer_documents
 from sessions_app.protocol.errors import EgressRefused
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.http.configuration import HttpConfiguration, Service, parse_service
@@ -25,7 +24,7 @@ from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.models.content import Switchable
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.moving import Moving
-from tools_catalog.models.places import BY_WORD_GUARDED, AccountPlaceModel
+from tools_catalog.models.places import BY_WORD_GUARDED, AccountPlaceModel, problem_of_address
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 from tools_catalog.upstream.account import JAG_ACCOUNT, UNATTENDED
@@ -172,16 +171,8 @@ class HttpService(AccountPlaceModel, LoadableModel):
         problems: dict[str, Any] = {}
         addresses = {name: getattr(self, name) for name in ("issuer", "authorization_url", "token_url")}
         for name, address in addresses.items():
-            if not address:
-                continue
-            try:
-                EgressPolicy.from_settings().check_url(address)
-                if name == "issuer":
-                    issuer_documents(address)
-            except EgressRefused as error:
-                problems[name] = str(error)
-            except AuthorizationInvalid as error:
-                problems[name] = str(error)
+            if address and (problem := problem_of_address(address, is_issuer=name == "issuer")):
+                problems[name] = problem
         if self.issuer and (self.authorization_url or self.token_url):
             problems["issuer"] = _("Enter the issuer, or the addresses of an issuer without metadata, not both.")
         if self.account == NO_ACCOUNT:

@@ -27,7 +27,7 @@ from tools_catalog.models.content import keep_groups
 from tools_catalog.models.launch import LaunchProfile
 from tools_catalog.models.loadable import LoadableModel
 from tools_catalog.models.moving import Moving
-from tools_catalog.models.places import BY_WORD_GUARDED, AccountPlaceModel
+from tools_catalog.models.places import BY_WORD_GUARDED, AccountPlaceModel, problem_of_address
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
 from tools_catalog.upstream import spec
@@ -52,10 +52,11 @@ class McpConnectionQuerySet(OwnedQuerySet["McpConnection"]):
             output_field=models.IntegerField(),
         )
         links = McpConnectionLink.objects.filter(connection=models.OuterRef("pk")).annotate(rank=worst)
-        restarts = links.order_by().values("connection").annotate(all=models.Sum("restarts")).values("all")
+        grouped = links.order_by().values("connection")
         return self.annotate(
             link_status=models.Subquery(links.order_by("rank").values("status")[:1]),
-            link_restarts=models.Subquery(restarts),
+            link_restarts=models.Subquery(grouped.annotate(all=models.Sum("restarts")).values("all")),
+            link_reconnected=models.Subquery(grouped.annotate(last=models.Max("reconnected_at")).values("last")),
         )
 
     def note_unprobed(self, reached: spec.ConnectionSpec, server: str) -> None:
@@ -80,9 +81,10 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         "may_sample": False,
         "may_list_roots": False,
         **BY_WORD_GUARDED,
+        "issuer": "",
         "sends_resource": True,
     }
-    OF_ACCOUNT: ClassVar[dict[str, Any]] = {**BY_WORD_GUARDED, "sends_resource": True}
+    OF_ACCOUNT: ClassVar[dict[str, Any]] = {**BY_WORD_GUARDED, "issuer": "", "sends_resource": True}
     GUARDED_AS_STORED = ("workspace_id",)
     GUARDED_LINKS = ("groups",)
     WHERE = BOUND = ("url", "profile_id")
@@ -130,6 +132,15 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         default=dict,
         blank=True,
         help_text=_('Sent with each request: {"Authorization": "Bearer {secret:NAME}"}.'),
+    )
+    issuer = models.CharField(
+        _("issuer"),
+        max_length=500,
+        blank=True,
+        help_text=_(
+            "Leave blank for the one that the server names. Enter one exactly as its own metadata write it, closing "
+            "slash included, if the server names it otherwise. Risk: all sign-ins go there, whatever the server says."
+        ),
     )
     sends_resource = models.BooleanField(
         _("send the resource parameter"),
@@ -359,6 +370,8 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
 
     def _problems_of_account(self) -> dict[str, Any]:
         problems = self.problems_of_account(self.headers)
+        if self.issuer and (problem := problem_of_address(self.issuer, is_issuer=True)):
+            problems["issuer"] = problem
         if self.account != spec.NO_ACCOUNT and self.transport == spec.STDIO:
             problems.setdefault(
                 "account", _("A child process can't use an account. Add a secret to its launch profile.")
@@ -429,6 +442,15 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         """Since when the oldest of the connections stands that processes hold now; None where none does."""
         held = [link.connected_at for link in self.links.all() if link.status == LinkState.CONNECTED.value]
         return min((moment for moment in held if moment is not None), default=None)
+
+    @property
+    def reconnected_at(self) -> datetime | None:
+        """When a process that runs now last lost it, or its session, and connected anew."""
+        if "link_reconnected" in self.__dict__:
+            found: datetime | None = self.__dict__["link_reconnected"]
+            return found
+        moments = [link.reconnected_at for link in self.links.all()]
+        return max((moment for moment in moments if moment is not None), default=None)
 
     @property
     def last_used(self) -> datetime | None:

@@ -84,6 +84,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
     reconnects = serializers.IntegerField(
         read_only=True, help_text="How often the connection or its session was lost and made anew, in all processes."
     )
+    reconnected_at = serializers.DateTimeField(read_only=True, allow_null=True, help_text="When that was last counted.")
     last_used = serializers.DateTimeField(
         read_only=True, allow_null=True, help_text="When a call last went through it, within 3 s."
     )
@@ -104,6 +105,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
             "url",
             "headers",
             "account",
+            "issuer",
             "client_id",
             "client_secret",
             "account_scopes",
@@ -135,6 +137,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
             "available_tools",
             "connected_at",
             "reconnects",
+            "reconnected_at",
             "last_used",
             "discovered_at",
             "created_at",

@@ -241,8 +241,7 @@ class Connection:
             except SessionLost as lost:  # nothing ran: once more, on a new session
                 refusal = lost.refusal
                 if session is not main:  # the supervisor counts the loss of its own
-                    self.link.restarts += 1
-                    self.link.is_dirty = True
+                    self.link.count_reconnect()
                 main = await self._up.ready()
                 continue
             self.link.latency_ms = (self._up.loop.time() - began) * 1000

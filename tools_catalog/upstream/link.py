@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 
 from sessions_app.protocol.errors import ConnectionFailed
@@ -68,9 +68,16 @@ class Link:
     paused_until: datetime | None = None
     """After that many failed calls in a row it is left alone; then one call is a trial for all."""
     connected_at: datetime | None = None
+    reconnected_at: datetime | None = None
     last_used_at: datetime | None = None
     stderr: str = ""
     is_dirty: bool = field(default=False, compare=False)
+
+    def count_reconnect(self) -> None:
+        """Note that the connection, or a session of it, was lost and is made anew."""
+        self.restarts += 1
+        self.reconnected_at = datetime.now(UTC)
+        self.is_dirty = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

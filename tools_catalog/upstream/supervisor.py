@@ -235,7 +235,7 @@ class Supervisor:
                 async with self._listing, asyncio.timeout(self.spec.connect_seconds):
                     await self._list(main, *listing.KINDS)
                 if retries.failures and self.link.connected_at is not None:  # it was lost, and did not end idle
-                    self.link.restarts += 1
+                    self.link.count_reconnect()
                 self._connected(main)
                 connected_at = self.loop.time()
                 await self._keep(main)

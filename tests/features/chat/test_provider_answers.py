@@ -144,3 +144,63 @@ def test_calls_in_pieces_come_together() -> None:
         ("a", "f", '{"x":1}'),
         ("b", "g", '{"y":2}'),
     ]
+
+
+def piece(**call: Any) -> dict[str, Any]:
+    return {"choices": [{"delta": {"tool_calls": [call]}}]}
+
+
+ONE = ("a", "f", '{"x":1}')
+WHOLE = {"id": "a", "function": {"name": "f", "arguments": '{"x":1}'}}
+STREAMS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, str]]]] = {
+    "the tail of a second call has another number than its head": (
+        [
+            piece(index=0, **WHOLE),
+            piece(index=0, id="b", function={"name": "f", "arguments": '{"x"'}),
+            piece(index=1, function={"arguments": ":2}"}),
+        ],
+        [ONE, ("b", "f", '{"x":2}')],
+    ),
+    "the whole arguments once more": ([piece(index=0, **WHOLE), piece(index=0, **WHOLE)], [ONE]),
+    "no arguments twice": (
+        [
+            piece(index=0, id="a", function={"name": "f", "arguments": "{}"}),
+            piece(index=0, function={"arguments": "{}"}),
+        ],
+        [("a", "f", "{}")],
+    ),
+    "a last piece without a function": ([piece(index=0, **WHOLE), piece(index=0, function=None)], [ONE]),
+    "a call that is null": ([piece(index=0, **WHOLE), {"choices": [{"delta": {"tool_calls": [None]}}]}], [ONE]),
+    "calls that are one": ([{"choices": [{"delta": {"tool_calls": WHOLE}}]}], [ONE]),
+    "an id that is a number": ([piece(index=0, **{**WHOLE, "id": 7})], [("7", *ONE[1:])]),
+    "name and arguments beside the id": ([piece(index=0, id="a", name="f", arguments='{"x":1}')], [ONE]),
+    "numbers that are texts": (
+        [piece(index="0", **WHOLE), piece(index="1", id="b", function={"name": "g", "arguments": "{}"})],
+        [ONE, ("b", "g", "{}")],
+    ),
+    "arguments before the name": (
+        [piece(id="a", function={"arguments": '{"x"'}), piece(id="a", function={"name": "f", "arguments": ":1}"})],
+        [ONE],
+    ),
+    "calls in a choice of their own": (
+        [{"choices": [{"delta": {}}, {"index": 1, "delta": {"tool_calls": [{"index": 0, **WHOLE}]}}]}],
+        [ONE],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_streamed_calls_are_read_as_they_are_meant(kind: str) -> None:
+    chunks, calls = STREAMS[kind]
+    answer = ProviderCompletion()
+    for chunk in chunks:
+        answer.read_chunk(chunk)
+    assert [(call.id, call.name, call.arguments) for call in answer.calls] == calls
+
+
+def test_calls_in_choices_of_their_own_are_all_read() -> None:
+    answer = ProviderCompletion()
+    said: dict[str, Any] = {"message": {"content": "I look."}, "finish_reason": "tool_calls"}
+    answer.read_whole({"choices": [said, {"message": {"tool_calls": [WHOLE]}, "finish_reason": "tool_calls"}]})
+    assert (answer.text, answer.finish_reason) == ("I look.", "tool_calls")
+    assert [(call.id, call.name, call.arguments) for call in answer.calls] == [ONE]

@@ -345,3 +345,14 @@ def test_the_hub_reads_the_configuration_that_it_prints_for_each_client(key: str
     for snippet in (each for each in made if each.key == key and key not in ("claude", "inspector")):
         (draft,) = sources.read(snippet.text).drafts
         assert draft.url == (url,)
+
+
+def test_words_of_a_command_may_be_numbers_and_switches_or_absent() -> None:
+    entries = {"a": {"command": "x", "args": ["--port", 80, True]}, "b": {"command": "x", "args": None, "env": None}}
+    found = sources.read(json.dumps({"mcpServers": entries}))
+    assert [drafts.filled(draft, {}).arguments for draft in found.drafts] == [("--port", "80", "true"), ()]
+
+
+def test_a_clients_list_of_servers_is_no_registrys() -> None:
+    listed = [{"name": "a", "command": "x"}, {"name": "b", "url": "https://b.example/mcp"}]
+    assert list(read({"servers": listed})) == list(read({"mcpServers": listed})) == ["a", "b"]

@@ -216,3 +216,29 @@ def test_aliases_that_are_too_many_refuse_the_document(text: str, why: str) -> N
 def test_a_document_without_a_word_is_called_empty(raw: bytes) -> None:
     with pytest.raises(DocumentRefused, match="The document is empty"):
         documents.read(raw)
+
+
+@pytest.mark.parametrize("path", ["/x/{id}", "/x/{id:[0-9]+}", "/x/{id:[0-9]{3}}/", "/x/{*id}", "/x/{id*}"])
+def test_a_part_of_a_path_is_named_by_its_parameter_whatever_the_framework_adds(path: str) -> None:
+    number = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
+    found = look({path: {"get": {"operationId": "x", "parameters": [number]}}})
+    assert arguments(found)["properties"] == {"id": {"type": "integer"}}
+    assert found.candidates[0].definition["configuration"]["url"].rstrip("/").endswith("/x/{id}")
+
+
+@pytest.mark.parametrize("method", ["GET", "Get", "get"])
+@pytest.mark.parametrize("kind", ["openapi", "swagger"])
+def test_a_method_is_read_in_letters_of_any_case(method: str, kind: str) -> None:
+    one = {"operationId": "x", "parameters": [{"name": "q", "in": "query", "type": "string"}]}
+    head = {"swagger": "2.0", "info": {"title": "t"}, "host": "a.example", "schemes": ["https"]}
+    document = {**(HEAD if kind == "openapi" else head), "paths": {"/x": {method: one}}}
+    found = operations.look(yaml.safe_dump(document).encode(), operations.OPENAPI, slug="s", prefix="s_")
+    assert [each.key for each in found.candidates] == ["GET /x"]
+
+
+def test_parameters_by_name_are_read_and_what_is_no_list_is_refused() -> None:
+    by_name = {"q": {"in": "query", "required": True, "schema": {"type": "string"}}}
+    assert arguments(look({"/x": {"get": {"operationId": "x", "parameters": by_name}}}))["required"] == ["q"]
+    assert arguments(look({"/x": {"get": {"operationId": "x", "parameters": None}}}))["properties"] == {}
+    refused = look({"/x": {"get": {"operationId": "x", "parameters": "q"}}}).refused
+    assert refused == [("GET /x", "Its parameters are no list.")]

@@ -266,13 +266,15 @@ def test_the_page_says_of_each_process_how_it_stands_and_whether_it_pauses(log_i
     soon, gone = timezone.now() + timedelta(hours=1), timezone.now() - timedelta(hours=1)
     for number, words in enumerate(({"paused_until": soon}, {"paused_until": gone}, {"holds_lease": True})):
         row.links.create(process_id=f"{number}" * 32, status="connected", failed_in_a_row=5, restarts=7, **words)
+    row.links.update(reconnected_at=timezone.now() - timedelta(minutes=8))
+    row.links.filter(holds_lease=True).update(reconnected_at=timezone.now() - timedelta(minutes=4))
     page = log_in("Viewer").get(reverse(CHANGE, args=[row.pk])).content.decode()
     for words in (
         "s (5 consecutive failures)",
         "The next call is a trial",
         "only child process",
         "7 reconnects",
-        "reconnected 21×",
+        "reconnected 21×, last 4 min ago",
         "00000000",
         "11111111",
     ):

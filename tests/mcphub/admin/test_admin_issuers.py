@@ -163,6 +163,26 @@ def test_a_document_of_another_issuer_is_refused(log_in, issuer) -> None:
     assert steps(answer) == {"document": False, "keys": False}
 
 
+@pytest.mark.django_db
+def test_tokens_with_another_closing_slash_than_the_document_need_the_address_of_the_keys(
+    log_in, issuer, settings
+) -> None:
+    """The refusal of the document names the entry of the row with which it is not read."""
+    token = issuer.token(
+        f"{settings.MCPHUB_PUBLIC_URL}/mcp", UserFactory(username="anna").username, iss=f"{issuer.url}/"
+    )
+    row = row_of(issuer=f"{issuer.url}/")
+    row.save()
+    client, page = log_in("superuser"), reverse("admin:issuer_test", args=[row.pk])
+    answer = client.post(page, {"token": token})
+    assert not steps(answer)["keys"]
+    assert "JWKS URL" in answer.content.decode()
+    row.keys_address = f"{issuer.url}/keys"
+    row.save()
+    answer = client.post(page, {"token": token})
+    assert answer.context["found"].is_accepted, answer.context["found"].checks
+
+
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda raw: f"ey{raw.hex()}.{raw.hex()}.x"))
 def test_no_text_breaks_the_reader(text: str) -> None:
     with contextlib.suppress(TokenRefused):

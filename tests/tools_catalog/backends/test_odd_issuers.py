@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 from backend_peers import Received, reply, serving
+from django.core.exceptions import ValidationError
 
 from sessions_app.protocol import authorization
-from sessions_app.protocol.authorization import Challenge, IssuerMetadata
+from sessions_app.protocol.authorization import AuthorizationInvalid, Challenge, IssuerMetadata
 from sessions_app.protocol.authorization_flow import AnswerRefused, TokenAnswer
 from tools_catalog.accounts.asking import Client, Discovered, IssuerClient, NotReached
+from tools_catalog.accounts.clients import who_lets_in
+from tools_catalog.models import McpConnection
 
 DOCUMENT = "/.well-known/oauth-protected-resource/mcp"
 METADATA = "/.well-known/oauth-authorization-server"
@@ -21,19 +24,25 @@ METADATA = "/.well-known/oauth-authorization-server"
 class Server:
     """An MCP server that is its own issuer. `moved` are the addresses that send on, and where to."""
 
-    def __init__(self, moved: dict[str, str], *, names: bool = True, slash: str = "") -> None:
-        self.moved, self.names, self.slash = moved, names, slash
+    def __init__(
+        self, moved: dict[str, str], *, names: bool = True, path: str = "", slash: str = "", named: str = ""
+    ) -> None:
+        """The issuer is at `path`, and calls itself so. The description adds `slash`, or has `named` in its place."""
+        self.moved, self.names, self.path, self.slash, self.named = moved, names, path, slash, named
 
     def __call__(self, request: Received, writer: Any) -> None:
         origin = f"http://{request.headers['host']}"
         if request.target in self.moved:
             writer.write(reply(307, Location=self.moved[request.target]))
         elif request.target.rstrip("/") == DOCUMENT and self.names:
-            resource = {"resource": f"{origin}/mcp", "authorization_servers": [origin + self.slash]}
+            resource = {
+                "resource": f"{origin}/mcp",
+                "authorization_servers": [origin + (self.named or self.path + self.slash)],
+            }
             writer.write(reply(200, json.dumps(resource).encode(), "application/json"))
-        elif request.target == METADATA:
+        elif request.target in (METADATA + self.path, METADATA + self.named.rstrip("/")):
             issuer = {
-                "issuer": origin,
+                "issuer": origin + self.path,
                 "authorization_endpoint": f"{origin}/authorize",
                 "token_endpoint": f"{origin}/token",
                 "code_challenge_methods_supported": ["S256"],
@@ -43,11 +52,14 @@ class Server:
             writer.write(reply(404))
 
 
-def found(server: Server, *, is_named: bool = True) -> Discovered:
+def found(server: Server, *, is_named: bool = True, entered: str | None = None) -> Discovered:
+    """Discover the issuer, or at one that was entered by its path, as the row of a connection has it."""
+
     async def run() -> Discovered:
         async with serving(server) as peer, IssuerClient() as client:
             challenge = Challenge(f"{peer.url}{DOCUMENT}" if is_named else "")
-            return await client.found(f"{peer.url}/mcp", challenge)
+            name = "" if entered is None else peer.url + entered
+            return await client.found(f"{peer.url}/mcp", challenge, name)
 
     return asyncio.run(run())
 
@@ -63,6 +75,59 @@ def test_a_description_is_followed_within_its_origin(moved: dict[str, str], slas
     discovered = found(Server(moved, slash=slash))
     assert discovered.resource is not None
     assert discovered.issuer.issuer == discovered.resource.identifier.removesuffix("/mcp")
+
+
+SAID_OTHERWISE: dict[str, dict[str, str]] = {
+    "a slash at the end": {"path": "/application/o/app", "slash": "/"},
+    "a path that the issuer's own name lacks": {"named": "/tenant-7"},
+    "none that its own name has": {"path": "/global/oauth", "named": "/"},
+}
+
+
+@pytest.mark.parametrize("kind", SAID_OTHERWISE)
+def test_an_issuer_that_the_server_names_otherwise_is_refused_until_an_operator_enters_it(kind: str) -> None:
+    server = Server({}, **SAID_OTHERWISE[kind])
+    with pytest.raises(AuthorizationInvalid, match=r"Nothing is sent.*enter the former as the `issuer` of"):
+        found(server)
+    discovered = found(server, entered=server.path)
+    assert discovered.resource is not None
+    assert discovered.issuer.issuer == discovered.resource.identifier.removesuffix("/mcp") + server.path
+
+
+def test_an_entered_issuer_is_refused_too_where_its_metadata_have_another_name() -> None:
+    with pytest.raises(AuthorizationInvalid, match="Nothing is sent"):
+        found(Server({}, path="/o/app", slash="/"), entered="/o/app/")
+
+
+def test_an_entered_issuer_needs_no_description_of_the_server() -> None:
+    server = Server({}, names=False, path="/o/app")
+    for is_named in (True, False):
+        discovered = found(server, is_named=is_named, entered="/o/app")
+        assert discovered.resource is None
+        assert discovered.issuer.issuer.endswith("/o/app")
+
+
+@pytest.mark.django_db
+def test_the_issuer_of_a_connections_row_counts() -> None:
+    async def run(issuer: str) -> Discovered:
+        async with serving(Server({}, path="/o/app", slash="/")) as peer, IssuerClient() as client:
+            row = McpConnection(slug="odd", transport="streamable-http", url=f"{peer.url}/mcp")
+            row.issuer = issuer and peer.url + issuer
+            return (await who_lets_in(client, row))[1]
+
+    assert asyncio.run(run("/o/app")).issuer.issuer.endswith("/o/app")
+    with pytest.raises(AuthorizationInvalid, match="`issuer` of the connection"):
+        asyncio.run(run(""))
+
+
+@pytest.mark.parametrize("issuer", ["http://10.0.0.1/x", "https://id.example/?a=b", "no address"])
+@pytest.mark.django_db
+def test_an_issuer_that_must_not_be_asked_is_not_stored(issuer: str) -> None:
+    row = McpConnection(slug="odd", transport="streamable-http", url="https://a.example/mcp", account="shared")
+    row.issuer = issuer
+    with pytest.raises(ValidationError) as refused:
+        row.full_clean()
+    assert list(refused.value.message_dict) == ["issuer"]
 
 
 @pytest.mark.parametrize(

@@ -337,12 +337,22 @@ def test_an_answer_loses_the_session_by_a_code_that_no_tool_gives(code: int, wor
     assert used(server, use) == (f"The upstream answered with error {code}: {words}", is_lost)
 
 
-def test_a_refusal_without_a_reason_is_the_session_s_where_a_ping_is_refused_too() -> None:
-    refuse = always(reply(400, b"nope"))
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "nope"),
+        (422, "Unexpected message, expect initialize request"),  # rmcp, the Rust SDK
+        (400, "sessionId \u4e0d\u5b58\u5728"),
+        (400, "Transport not found"),
+        (409, "bad_session"),
+    ],
+)
+def test_a_refusal_without_a_reason_is_the_session_s_where_a_ping_is_refused_too(status: int, words: str) -> None:
+    refuse = always(reply(status, words.encode()))
     assert isinstance(used(Odd("s1", tools_call=refuse, ping=refuse), called), SessionLost)
     found = used(Odd("s1", tools_call=refuse), called)
     assert isinstance(found, errors.UpstreamError)
-    assert "nope" in str(found)
+    assert words in str(found)
 
 
 def test_a_server_that_breaks_at_all_requests_is_left_and_the_call_is_not_repeated() -> None:

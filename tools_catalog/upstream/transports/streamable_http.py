@@ -29,7 +29,7 @@ _ACCEPT: Final = b"accept: application/json, text/event-stream\r\n"
 _LISTENING: Final = b"accept: text/event-stream\r\ncache-control: no-store\r\n"
 _SEND_SECONDS: Final = 10.0
 """For a notification, or an answer to the upstream's request, to be taken."""
-_OWN_STATUSES: Final = frozenset({413, 415, 422, 429, 502, 503, 504})
+_OWN_STATUSES: Final = frozenset({413, 415, 429, 502, 503, 504})
 """These reject the one request, or come from a proxy before the upstream."""
 _END_SECONDS: Final = 2.0
 """For the upstream to take the end of a session."""

@@ -146,12 +146,14 @@ class ProviderCompletion:
         choices = value.get("choices") if isinstance(value, dict) else None
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             raise Malformed("the answer has no choices")
-        message = choices[0].get("message")
-        if not isinstance(message, dict):
+        if not isinstance(choices[0].get("message"), dict):
             raise Malformed("the first choice has no message")
-        self._add_text(message)
-        self._add_calls(message, whole=True)
-        self._set_finish_reason(choices[0].get("finish_reason"))
+        for choice in choices:  # one is asked for: some providers put each call into a choice of its own
+            message = choice.get("message") if isinstance(choice, dict) else None
+            if isinstance(message, dict):
+                self._add_text(message)
+                self._add_calls(message, whole=True)
+                self._set_finish_reason(choice.get("finish_reason"))
         self._set_usage(value.get("usage"))
         if self.finish_reason is None:
             self.finish_reason = "tool_calls" if self.calls else "stop"
@@ -161,10 +163,10 @@ class ProviderCompletion:
         if not isinstance(value, dict):
             raise Malformed("a chunk is no object")
         self._set_usage(value.get("usage"))
-        choices = _list(value.get("choices"), "choices")
-        if not choices:
-            return "", ""
-        choice = choices[0]
+        pieces = [self._read_choice(choice) for choice in _list(value.get("choices"), "choices")]
+        return "".join(text for text, _ in pieces), "".join(reasoning for _, reasoning in pieces)
+
+    def _read_choice(self, choice: Json) -> tuple[str, str]:
         if not isinstance(choice, dict):
             raise Malformed("a choice is no object")
         delta = choice.get("delta")
@@ -202,25 +204,30 @@ class ProviderCompletion:
             self.vendor["content"] = self._parts
 
     def _add_calls(self, message: dict[str, Json], *, whole: bool) -> None:
-        calls = _list(message.get("tool_calls"), "tool_calls")
+        calls = message.get("tool_calls")
+        calls = [calls] if isinstance(calls, dict) else _list(calls, "tool_calls")
         legacy = message.get("function_call")
         if not calls and isinstance(legacy, dict):
             calls = [{"index": 0, "function": legacy}]
         for call in calls:
-            self._add_call(call, whole=whole)
+            if call is not None:
+                self._add_call(call, whole=whole)
 
     def _add_call(self, value: Json, *, whole: bool) -> None:
         if not isinstance(value, dict):
             raise Malformed("a tool call is no object")
         function = value.get("function")
+        if function is None:  # in a piece that adds nothing, or name and arguments stand in the call itself
+            function = {name: value[name] for name in ("name", "arguments") if name in value}
         if not isinstance(function, dict):
-            raise Malformed("a tool call has no function")
+            raise Malformed("the function of a tool call is no object")
         arguments = function.get("arguments")
         if arguments is None:
             arguments = ""
         elif not isinstance(arguments, str):
             arguments = json.dumps(arguments).decode()
         name, id_ = function.get("name") or "", value.get("id") or ""
+        id_ = str(id_) if isinstance(id_, int) else id_
         if not isinstance(name, str) or not isinstance(id_, str):
             raise Malformed("name and id of a tool call are texts")
         index = value.get("index")
@@ -233,7 +240,8 @@ class ProviderCompletion:
             call.name = call.name or name
         if isinstance(index, int):
             self._by_index[index] = call
-        call.arguments += arguments
+        if not (arguments == call.arguments and _is_object(arguments)):  # some send the whole once more at the end
+            call.arguments += arguments
         vendor_members.add(call.vendor, value, without=_OWN_CALL)
         more: dict[str, Json] = call.vendor.get("function", {})
         vendor_members.add(more, function, without=_OWN_FUNCTION)
@@ -252,9 +260,10 @@ class ProviderCompletion:
                 return same if not name or name == same.name or not same.name else None
         call = self._by_index.get(index) if isinstance(index, int) else None
         if call is None:
-            if isinstance(index, int) or name or not self.calls:
-                return None
-            return self.calls[-1]
+            is_tail = not (name or id_) and bool(self.calls) and not _is_object(self.calls[-1].arguments)
+            if is_tail or not (isinstance(index, int) or name or not self.calls):
+                return self.calls[-1]
+            return None
         if not name or not call.name:
             return call
         if name != call.name or (id_ and call.id):
@@ -265,9 +274,7 @@ class ProviderCompletion:
     def _set_finish_reason(self, reason: Json) -> None:
         if reason is None or reason == "":
             return
-        if not isinstance(reason, str):
-            raise Malformed("finish_reason is no text")
-        self.finish_reason = FINISH_REASONS.get(reason, "stop")
+        self.finish_reason = FINISH_REASONS.get(str(reason), "stop")
 
     def _set_usage(self, value: Json) -> None:
         if isinstance(value, dict):

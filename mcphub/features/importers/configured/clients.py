@@ -107,7 +107,7 @@ def _flat(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _command(entry: dict[str, Any], notes: list[str]) -> tuple[str, list[str]]:
-    command, words = entry.get("command", ""), entry.get("args", entry.get("arguments", []))
+    command, words = entry.get("command") or "", entry.get("args", entry.get("arguments")) or []
     if words is None:
         words = []
     if isinstance(command, list):
@@ -116,7 +116,7 @@ def _command(entry: dict[str, Any], notes: list[str]) -> tuple[str, list[str]]:
     if not isinstance(command, str):
         raise DraftRefused("command: it must be the name of a program, or its path.")
     _check_list(words, "args")
-    words = [str(word) for word in words]
+    words = [_text(word, "args") for word in words]
     bare = without_placeholders(command)
     if " " in bare.strip() and not words and not command.startswith(("/", "~", ".", '"')) and ":" not in command[:3]:
         try:

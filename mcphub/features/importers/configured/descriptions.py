@@ -26,8 +26,8 @@ def is_one(document: dict[str, Json]) -> bool:
     """Return whether this is a server of a registry, a registry's answer about one, or a list of them."""
     if isinstance(document.get("server"), dict) and "name" in document["server"]:
         return True
-    if isinstance(document.get("servers"), list):
-        return True
+    if isinstance(listed := document.get("servers"), list):  # a client's list has their commands
+        return not any(isinstance(each, dict) and {"command", "url"} & each.keys() for each in listed)
     return isinstance(document.get("name"), str) and (
         isinstance(document.get("packages"), list) or isinstance(document.get("remotes"), list)
     )

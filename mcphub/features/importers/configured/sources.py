@@ -158,7 +158,7 @@ def _holders(document: dict[str, Json]) -> Iterator[dict[str, Json]]:
     for holder in (document, *_projects(document)):
         for member in _MEMBERS:
             servers = holder.get(member)
-            if member == "mcpServers" and isinstance(servers, list):  # Continue
+            if member in ("mcpServers", "servers") and isinstance(servers, list):  # Continue
                 servers = {str(each.get("name") or "server"): each for each in servers if isinstance(each, dict)}
             if not isinstance(servers, dict) or (member == "extensions" and not _are_of_goose(servers)):
                 continue

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from mcphub.features.importers.documents import DocumentRefused
-from mcphub.features.importers.openapi.patterns import readable
 from sessions_app.protocol import json
 from sessions_app.protocol.json import Json
+from sessions_app.protocol.patterns import readable
 
 MOST_NODES = 3_000
 """Schemas in one tool, references put in their place. Larger ones help no model."""

@@ -34,6 +34,7 @@ def needed(document: dict[str, Any]) -> dict[str, Any]:
     """Return the required part of a document, as OpenAPI 3; raises DocumentRefused if it is not OpenAPI."""
     version = document.get("openapi")
     version = str(version) if isinstance(version, float) else version  # YAML without quotes
+    document = _lowered(document)
     if isinstance(version, str) and re.match(r"3\.[012]\.", version + "."):
         return pruning.pruned(document, METHODS)
     if str(document.get("swagger")) in ("2", "2.0"):
@@ -42,6 +43,20 @@ def needed(document: dict[str, Any]) -> dict[str, Any]:
     raise DocumentRefused(
         f"The document is {(kind or 'no OpenAPI')[:50]}. Documents of OpenAPI 3.0 to 3.2 and of Swagger 2.0 are read."
     )
+
+
+def _lowered(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document whose methods are in small letters, as OpenAPI has them, however they were written."""
+    paths = document.get("paths")
+    if not isinstance(paths, dict):
+        return document
+
+    def item(given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name.lower() if name.lower() in METHODS else name: value for name, value in given.items()}
+
+    return {**document, "paths": {path: item(given) for path, given in paths.items()}}
 
 
 def read(document: dict[str, Any], *, slug: str, prefix: str, source: str = "") -> Found:
@@ -215,8 +230,12 @@ class _Operation:
         """Return the parameters of the path, those of the operation put over them."""
         found: dict[tuple[Any, Any], dict[str, Any]] = {}
         for holder in (self._item, self._operation):
-            given = holder.get("parameters", [])
-            for parameter in given if isinstance(given, list) else ():
+            given = holder.get("parameters") or []
+            if isinstance(given, dict):  # by their names
+                given = [{"name": name, **each} if isinstance(each, dict) else each for name, each in given.items()]
+            if not isinstance(given, list):
+                raise OperationRefused("Its parameters are no list.")
+            for parameter in given:
                 parameter = self._resolver.resolve(parameter)
                 if not isinstance(parameter, dict) or not isinstance(parameter.get("name"), str):
                     raise OperationRefused("One of its parameters has no name.")
@@ -225,10 +244,13 @@ class _Operation:
 
     def _url(self) -> str:
         def template(match: re.Match[str]) -> str:
-            if match[1] not in self._arguments.in_path:
+            # `{id:[0-9]+}`, `{*path}` and `{path*}` are of frameworks' routes.
+            name = match[1] if match[1] in self._arguments.in_path else match[1].partition(":")[0].strip("+*/? ")
+            name = name or match[1]
+            if name not in self._arguments.in_path:
                 # The address cannot do without it, whether the document describes it or not.
-                self._arguments.take({"name": match[1], "in": "path", "schema": {"type": "string"}})
-            return self._arguments.in_path[match[1]]
+                self._arguments.take({"name": name, "in": "path", "schema": {"type": "string"}})
+            return self._arguments.in_path[name]
 
         path = self._path if self._path.startswith("/") else f"/{self._path}"
-        return re.sub(r"\{([^{}]+)\}", template, path.partition("#")[0])
+        return re.sub(r"\{([^{}]+(?:\{[^{}]*\}[^{}]*)*)\}", template, path.partition("#")[0])

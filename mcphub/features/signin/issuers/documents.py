@@ -66,7 +66,9 @@ async def discover(issuer: str) -> IssuerDocument:
                 continue
             if document.get("issuer") != issuer:
                 raise IssuerSilent(
-                    f"{address} is the document of another issuer, {str(document.get('issuer'))[:200]!r}."
+                    f"{address} is the document of another issuer, {str(document.get('issuer'))[:200]!r}. Write the "
+                    "issuer into the row as its tokens have it. If they have this one, write its JWKS URL or "
+                    "introspection URL, too: then its document is not read."
                 )
             return IssuerDocument(
                 address, _address(document, "jwks_uri"), _address(document, "introspection_endpoint", is_needed=False)

@@ -17,6 +17,7 @@ from sessions_app.caller import Caller
 from sessions_app.history import bounded
 from sessions_app.kit.shown import clipped
 from sessions_app.protocol import json
+from sessions_app.protocol.authorization import is_same_but_slash
 from sessions_app.protocol.errors import ServerBusy, Unauthenticated
 from sessions_app.protocol.json import Json
 from sessions_app.tokens import AccessGrant
@@ -92,7 +93,7 @@ class ForeignTokens:
         token = trust.opened(text)
         rule = trusted.get(token.issuer)
         if rule is None:
-            raise TokenRefused("The access token is of an issuer that this hub does not trust.")
+            raise TokenRefused(_untrusted(trusted, token.issuer))
         if rule.is_asked:
             return await self._asked(rule, text)
         for check in trust.judge_header(rule, token):
@@ -144,6 +145,13 @@ async def _granted(rule: Trust, judged: Judgement, claims: Mapping[str, Json], s
     return AccessGrant(
         caller=caller, endpoints=judged.endpoints, expires_at=judged.expires_at, look_again_at=time.time() + seconds
     )
+
+
+def _untrusted(trusted: Mapping[str, Trust], issuer: str) -> str:
+    words = "The access token is of an issuer that this hub does not trust."
+    if any(is_same_but_slash(issuer, name) for name in trusted):
+        words += " One that it trusts differs by the slash at its end: its row must have the issuer as tokens have it."
+    return words
 
 
 def claims_text(claims: Mapping[str, Json]) -> str:

@@ -8,8 +8,8 @@ from functools import lru_cache
 from sessions_app.protocol import schemas
 
 _LONGEST = 10_000
-_MARKED = re.compile(r"/(\^.*\$)/[gmuy]{0,4}\Z", re.DOTALL)
-"""`/^…$/u`, a pattern in source code form; JSON Schema has only the part in between."""
+_MARKED = re.compile(r"/(\^.*\$)/([gimsuy]{0,6})\Z", re.DOTALL)
+"""`/^…$/u`, a pattern in source code form; JSON Schema has only the part in between, and no `i`."""
 _QUANTIFIER = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _PAIR = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _CODE = re.compile(r"\\u(?:\{([0-9a-fA-F]{1,6})\}|([0-9a-fA-F]{4}))")
@@ -25,9 +25,9 @@ def readable(pattern: str) -> str | None:
 
     One that the engine reads stays as it is, but for the marks of source code around it.
     """
-    if len(pattern) > _LONGEST:
-        return None
     marked = _MARKED.match(pattern)
+    if len(pattern) > _LONGEST or (marked and "i" in marked[2]):
+        return None
     plain = marked[1] if marked else pattern
     for each in (plain, _translated(plain)):
         if each is not None and _is_read(each):
