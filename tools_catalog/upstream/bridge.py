@@ -59,19 +59,13 @@ def abilities(context: ToolContext) -> frozenset[str]:
     return frozenset(found)
 
 
-def permitted(can_ask: Abilities, asking: Asking) -> Abilities:
-    """Return the part of it that the connection may ask."""
+def permitted(can_ask: Abilities, asking: Asking, client: Mapping[str, Json] | None = None) -> Abilities:
+    """Return the part of it that the connection may ask, with the extensions of a client's capabilities that pass."""
     allowed = ((FORM, asking.elicits), (URL, asking.elicits), (SAMPLING, asking.samples), (ROOTS, asking.lists_roots))
     kept = can_ask & {name for name, is_allowed in allowed if is_allowed}
-    return kept | (can_ask & {TOOLS}) if SAMPLING in kept else kept
-
-
-def granted(context: ToolContext, asking: Asking) -> Abilities:
-    """Return the part of the client of this call that the connection's upstream may learn."""
-    can_ask = permitted(abilities(context), asking)
-    if not asking.extensions:
-        return can_ask
-    return can_ask | vendors.declared_among(context.call.client_capabilities, asking.extensions)
+    if SAMPLING in kept:
+        kept |= can_ask & {TOOLS}
+    return kept | vendors.declared_among(client, asking.extensions) if asking.extensions and client else kept
 
 
 def declared(can_ask: Abilities) -> dict[str, Json]:
