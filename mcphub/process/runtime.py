@@ -133,6 +133,7 @@ class Hub:
                 shown=offer_kinds.personal_readers(),
                 was_listed_to=database_sync_to_async(PersonalList.objects.is_fresh),
                 unprobed=self.links.unprobed,
+                declares=self.links.declares,
                 lease=self.links.lease,
                 updated=self._reads_differently,
                 updated_for_all=self._tell_all,

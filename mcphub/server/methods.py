@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from invocations.call.context import LOG_LEVELS
 from invocations.calling import LONGEST_IDEMPOTENCY_KEY, CallResult
@@ -25,7 +25,10 @@ from tools_catalog.policy.ask import QUESTION
 
 if TYPE_CHECKING:
     from invocations.tasks.background_call import TaskStart
+    from mcphub.process.runtime import Hub
     from mcphub.server.exchange import Handler, McpExchange, Result, SessionExchange
+    from sessions_app.caller import Caller
+    from tools_catalog.catalog.selection import Selection
 
 CAPABILITIES: dict[str, Any] = {
     "tools": {"listChanged": True},
@@ -49,6 +52,8 @@ _OF_SESSIONS = {part.name: dict(part.capability) for part in declared(ProtocolEx
 declare them in the last one.
 """
 
+_NONE: Final[Mapping[str, dict[str, Json]]] = MappingProxyType({})
+
 IDEMPOTENCY_KEY = "mcphub/idempotencyKey"
 _KEPT_OF_LONG_KEY = 150
 """Characters of a client's key that stand in the key of a later round, where the whole leaves no room."""
@@ -63,22 +68,39 @@ async def ping(exchange: McpExchange, params: dict[str, Json]) -> Result:
 
 async def server_discover(exchange: McpExchange, params: dict[str, Json]) -> Result:
     words = exchange.catalog().instructions_for(exchange.source.caller)
+    shown = {**shapes.capabilities_for(exchange.revision, CAPABILITIES), **_OF_DRAFTS}
+    of_vendors = extensions_of_vendors(exchange.hub, exchange.catalog(), exchange.source.caller)
     return {
         "supportedVersions": list(revisions.STATELESS),
-        "capabilities": {**shapes.capabilities_for(exchange.revision, CAPABILITIES), **_OF_DRAFTS},
+        "capabilities": with_extensions(shown, of_vendors),
         **({"instructions": words} if words else {}),
-        **hints(is_public=not exchange.toolset and exchange.source.caller.workspace is None),
+        **hints(is_public=not exchange.toolset and exchange.source.caller.workspace is None and not of_vendors),
     }
 
 
-def initialize(params: dict[str, Json], version: str, instructions: str = "") -> dict[str, Json]:
+def extensions_of_vendors(hub: Hub, selection: Selection, caller: Caller) -> dict[str, dict[str, Json]]:
+    """Return members of capabilities: the vendors' extensions of upstreams of which the caller sees a tool here."""
+    return hub.upstreams.extensions_of(lambda: {tool.connection for tool in selection.offered(caller).values()})
+
+
+def with_extensions(capabilities: dict[str, Json], of_vendors: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
+    """Return capabilities with those of vendors; the hub's own stay."""
+    more = {member: {**named, **(capabilities.get(member) or {})} for member, named in of_vendors.items()}
+    return {**capabilities, **more}
+
+
+def initialize(
+    params: dict[str, Json], version: str, instructions: str = "", of_vendors: Mapping[str, dict[str, Json]] = _NONE
+) -> dict[str, Json]:
     """Return the result of `initialize`; the transport has made or promoted the session."""
     result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER_INFO}
     if instructions:
         result["instructions"] = instructions
     shown = shapes.initialize_for(revisions.revision(version), result)
-    extensions = {"extensions": _OF_SESSIONS} if version == revisions.NEWEST_HANDSHAKE else {}
-    return {**shown, "capabilities": {**shown["capabilities"], **extensions, **_OF_DRAFTS}}
+    is_newest = version == revisions.NEWEST_HANDSHAKE
+    extensions = {"extensions": _OF_SESSIONS} if is_newest else {}
+    given = {member: named for member, named in of_vendors.items() if is_newest or member != "extensions"}
+    return {**shown, "capabilities": with_extensions({**shown["capabilities"], **extensions, **_OF_DRAFTS}, given)}
 
 
 def client_of(params: dict[str, Json]) -> dict[str, Json]:
@@ -102,7 +124,9 @@ def client_of(params: dict[str, Json]) -> dict[str, Json]:
 async def initialize_session(exchange: SessionExchange, params: dict[str, Json]) -> Result:
     """Take the session of a connection through its handshake."""
     session = await exchange.hub.sessions.initialize(exchange.session.session_id, **client_of(params))
-    return initialize(params, session.protocol_version, exchange.catalog().instructions_for(exchange.source.caller))
+    selection, caller = exchange.catalog(), exchange.source.caller
+    of_vendors = extensions_of_vendors(exchange.hub, selection, caller)
+    return initialize(params, session.protocol_version, selection.instructions_for(caller), of_vendors)
 
 
 async def logging_set_level(exchange: McpExchange, params: dict[str, Json]) -> Result:

@@ -126,8 +126,10 @@ class StreamableHttpEndpoint(HubConsumer):
                 await self._session()
                 raise AlreadyInitialized
         session = await self.hub.sessions.open(self.caller, TRANSPORT, **methods.client_of(message.params))
-        words = self.selection().instructions_for(self.caller)
-        result = methods.initialize(message.params, session.protocol_version, words)
+        selection = self.selection()
+        of_vendors = methods.extensions_of_vendors(self.hub, selection, self.caller)
+        words = selection.instructions_for(self.caller)
+        result = methods.initialize(message.params, session.protocol_version, words, of_vendors)
         await self.respond(
             200, jsonrpc.encode_result(message.id, result), (JSON, (b"mcp-session-id", session.session_id.encode()))
         )

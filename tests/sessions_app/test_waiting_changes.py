@@ -147,9 +147,18 @@ def test_no_key_lets_the_hub_speak_for_people_to_an_api_alone(key: Client) -> No
     assert (answer.status_code, answer.json()["fields_held"]) == (202, ["issuer"]), answer.content
 
 
-@pytest.mark.parametrize("field", ["keeps_serving", "may_ask_secrets", "may_sample", "may_list_roots"])
-def test_no_key_lets_an_upstream_do_more_alone(key: Client, field: str) -> None:
-    new = {"slug": "git", "transport": "streamable-http", "url": "https://mcp.example.org/mcp", field: True}
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("keeps_serving", True),
+        ("may_ask_secrets", True),
+        ("may_sample", True),
+        ("may_list_roots", True),
+        ("extensions", ["com.example/search"]),
+    ],
+)
+def test_no_key_lets_an_upstream_do_more_alone(key: Client, field: str, value: object) -> None:
+    new = {"slug": "git", "transport": "streamable-http", "url": "https://mcp.example.org/mcp", field: value}
     answer = key.post("/api/connections/", new, content_type="application/json")
     assert (answer.status_code, answer.json()["fields_held"]) == (202, [field])
     assert not getattr(McpConnection.objects.get(slug="git"), field)

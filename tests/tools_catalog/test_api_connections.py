@@ -176,3 +176,35 @@ def test_no_key_reaches_what_runs_a_program(api, deed):
     error_of(api.post(f"/api/connections/here/{deed}/"), 403, "forbidden")
     error_of(by_key("tools:list").post(f"/api/connections/here/{deed}/"), 403, "forbidden")
     assert not BusEvent.objects.filter(subject=bus.UPSTREAM_REFRESH).exists()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["io.modelcontextprotocol/ui"],
+        ["mcphub/x"],
+        ["com.example/a b"],
+        ["com.example/a/b"],
+        ["com.example/ä"],
+        [f"com.example/{number}" for number in range(21)],
+    ],
+)
+def test_extensions_that_cannot_pass_are_refused(api, names):
+    refused = api.post("/api/connections/", {**WORDS, "extensions": names}, content_type="application/json")
+    assert "extensions" in error_of(refused, 409, "conflict")["details"]["fields"]
+
+
+@pytest.mark.parametrize("names", [[""], [None], [["a"]], {"com.example/a": {}}, "com.example/a"])
+def test_extensions_are_a_list_of_names(api, names):
+    refused = api.post("/api/connections/", {**WORDS, "extensions": names}, content_type="application/json")
+    (field,) = error_of(refused, 400, "invalid_params")["details"]["fields"]
+    assert field.startswith("extensions")
+
+
+def test_extensions_of_vendors_are_kept_as_named(api):
+    names = ["com.example/search", "openai/visibility", "plain"]
+    row = McpConnectionFactory(slug="tickets", extensions=names)
+    assert api.get("/api/connections/tickets/").json()["extensions"] == names
+    McpConnection.objects.note_declared(row.spec(), {"extensions": {"plain": {"a": 1}, "com.example/gone": {}}})
+    row.refresh_from_db()
+    assert [each.name for each in row.spec().declares] == ["plain"]

@@ -146,7 +146,10 @@ class McpConnectionAdmin(WorkspacePages, FigureColumns, RecordedAdmin):
                 ]
             },
         ),
-        (_("Requests to the client"), {"fields": ["may_ask", "may_ask_secrets", "may_sample", "may_list_roots"]}),
+        (
+            _("Requests to the client"),
+            {"fields": ["may_ask", "may_ask_secrets", "may_sample", "may_list_roots", "extensions"]},
+        ),
         (
             _("What clients see"),
             {

@@ -73,6 +73,7 @@ _CONNECTION = Kind(
         "may_ask_secrets": bool,
         "may_sample": bool,
         "may_list_roots": bool,
+        "extensions": list,
         "max_response_bytes": int,
         "max_notifications": int,
         "connect_seconds": int,

@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from sessions_app.kit.database import is_away
+from tools_catalog.call.base import Json
 from tools_catalog.models.links import McpConnectionLink
 from tools_catalog.models.upstream import McpConnection
 from tools_catalog.upstream.link import Link
@@ -94,6 +95,10 @@ class LinkKeeper:
     async def unprobed(self, spec: ConnectionSpec, server: str) -> None:
         """Keep which server did not answer a probe, for all processes; empty: that none is known."""
         await database_sync_to_async(McpConnection.objects.note_unprobed)(spec, storable(self._redacted(server)))
+
+    async def declares(self, spec: ConnectionSpec, shown: dict[str, dict[str, Json]]) -> None:
+        """Keep the vendors' extensions that an upstream declares, for all processes."""
+        await database_sync_to_async(McpConnection.objects.note_declared)(spec, shown)
 
     async def holder(self, connection_id: int) -> str:
         """Return the process that has the right; empty where none has it."""

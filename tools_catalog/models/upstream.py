@@ -16,11 +16,13 @@ from django.db.models import Case, Q, Value, When
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from sessions_app import bus
 from sessions_app.history import recording
 from sessions_app.kit.fields import JSONText
 from sessions_app.protocol.errors import EgressRefused
 from sessions_app.workspaces.scope import OwnedModel, OwnedQuerySet
 from tools_catalog.bindings import CONNECTION, Destination, origin_of
+from tools_catalog.call.base import Json
 from tools_catalog.egress.rules import EgressPolicy
 from tools_catalog.literals import parameter_with_credential
 from tools_catalog.models.content import keep_groups
@@ -30,7 +32,7 @@ from tools_catalog.models.moving import Moving
 from tools_catalog.models.places import BY_WORD_GUARDED, AccountPlaceModel, problem_of_address
 from tools_catalog.models.secrets import Secret
 from tools_catalog.models.short_names import SHORT_NAME, check_short_name
-from tools_catalog.upstream import spec
+from tools_catalog.upstream import spec, vendors
 from tools_catalog.upstream.account import JAG_ACCOUNT, OF_PERSONS
 from tools_catalog.upstream.asking import Asking
 from tools_catalog.upstream.spec import Identity
@@ -64,6 +66,11 @@ class McpConnectionQuerySet(OwnedQuerySet["McpConnection"]):
         note = f"{reached.reach} {server}"[:300] if server else ""
         self.filter(pk=reached.id).exclude(unprobed=note).update(unprobed=note)
 
+    def note_declared(self, reached: spec.ConnectionSpec, shown: dict[str, dict[str, Json]]) -> None:
+        """Keep the vendors' extensions that an upstream declares. It is no edit of the connection."""
+        if self.filter(pk=reached.id).exclude(declares=shown).update(declares=shown):
+            bus.publish(bus.TOOLS_CHANGED)
+
 
 _WORST_FIRST = (LinkState.ERROR, LinkState.CONNECTING, LinkState.CONNECTED, LinkState.DISCONNECTED)
 
@@ -72,7 +79,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
     """Another MCP server with tools served by the hub."""
 
     of = "connection"
-    UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at", "unprobed")
+    UNRECORDED = (*LoadableModel.UNRECORDED, "discovered_at", "unprobed", "declares")
     GUARDED: ClassVar[dict[str, Any]] = {
         "policy": "hold_all",
         "keeps_serving": False,
@@ -80,6 +87,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         "may_ask_secrets": False,
         "may_sample": False,
         "may_list_roots": False,
+        "extensions": [],
         **BY_WORD_GUARDED,
         "issuer": "",
         "sends_resource": True,
@@ -231,6 +239,15 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         default=False,
         help_text=_("Send it the folders (roots) that the client works in."),
     )
+    extensions = JSONText(
+        _("passed extensions"),
+        default=list,
+        blank=True,
+        help_text=_(
+            'Extensions of other vendors, by name: ["com.example/search"]. Clients and the upstream learn that the '
+            "other side declares them. Their methods and notifications aren't forwarded."
+        ),
+    )
     starts_eagerly = models.BooleanField(
         _("connect at start"), default=False, help_text=_("Otherwise with the first call.")
     )
@@ -262,6 +279,8 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
     )
     unprobed = models.CharField(max_length=300, blank=True, editable=False)
     """A digest of the address, and of the server there, by its own name and version, that did not answer a probe."""
+    declares = JSONText(default=dict, blank=True, editable=False)
+    """The extensions that it passes and that the upstream declared last, as members of capabilities."""
     discovered_at = models.DateTimeField(_("tools listed"), null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("registered"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -318,6 +337,11 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
             problems["headers" if self.url else "profile"] = problem
         problems |= self._problems_of_account()
+        if wrong := vendors.wrong_names(self.extensions):
+            problems["extensions"] = _(
+                "%(name)s can't be passed. List up to %(most)s names of other vendors' extensions, such as "
+                "com.example/search."
+            ) % {"name": wrong, "most": vendors.MOST}
         if self.transport == spec.SSE and self.era == spec.STATELESS:
             problems["era"] = _("Stateless revisions don't support HTTP+SSE. Choose another era.")
         for field in ("slug", "transport"):
@@ -488,6 +512,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
             starts_eagerly=self.starts_eagerly,
             separates_callers=self.sessions == self.Sessions.AUTO,
             era=self.era,
+            declares=vendors.declared_among(self.declares, frozenset(self.extensions)),
             asking=self._asking(),
             connect_seconds=self.connect_seconds,
             idle_seconds=self.idle_seconds,
@@ -518,6 +543,7 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
             asks_secrets=self.may_ask_secrets,
             samples=self.may_sample,
             lists_roots=self.may_list_roots,
+            extensions=frozenset(self.extensions),
             opens_loopback=not settings.MCPHUB_PUBLIC_URL.startswith("https:"),
         )
 

@@ -72,6 +72,11 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         required=False,
         help_text="Given to its tools when they are first approved.",
     )
+    extensions = serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        required=False,
+        help_text="Extensions of other vendors, by name, that client and upstream learn of each other.",
+    )
     status = serializers.SerializerMethodField(help_text="The worst that a process of the hub reports.")
     error_message = serializers.SerializerMethodField(help_text="The last error. It stays while the hub tries again.")
     confinement = serializers.SerializerMethodField(
@@ -124,6 +129,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
             "may_ask_secrets",
             "may_sample",
             "may_list_roots",
+            "extensions",
             "starts_eagerly",
             "idle_seconds",
             "refresh_seconds",

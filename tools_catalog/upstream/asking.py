@@ -30,11 +30,13 @@ class Asking:
     """It may have the client's model answer."""
     lists_roots: bool = False
     """It may ask which folders the client works in."""
+    extensions: frozenset[str] = frozenset()
+    """Names of vendors' extensions that it may learn from the client."""
     opens_loopback: bool = False
     """It may lead a person to http on the person's own machine, as in development."""
 
     def __bool__(self) -> bool:
-        return self.elicits or self.samples or self.lists_roots
+        return self.elicits or self.samples or self.lists_roots or bool(self.extensions)
 
     def checked(self, method: str, params: Mapping[str, Json]) -> dict[str, Json]:
         """Return the params of a question as the client gets them. Raises UpstreamError for forbidden questions."""

@@ -16,8 +16,9 @@ from sessions_app.protocol.tasks import EXTENSION
 from tools_catalog.call.base import Json
 from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Relayed
-from tools_catalog.upstream import elicitation_ids
+from tools_catalog.upstream import elicitation_ids, vendors
 from tools_catalog.upstream.asking import Asking
+from tools_catalog.upstream.vendors import VendorExtension
 
 MOST_ROUNDS: Final = 10
 """As the SDKs of MCP have it: an upstream that asks for ever is left."""
@@ -36,7 +37,7 @@ PROBES: Final = {
 }
 METHODS: Final = frozenset(probe.method for probe in PROBES.values())
 
-Abilities = frozenset[str]
+Abilities = frozenset[str | VendorExtension]
 EVERYTHING: Final[Abilities] = frozenset({*PROBES, TOOLS})
 
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
@@ -46,7 +47,7 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f
 _TRACE: Final = ("traceparent", "tracestate", "baggage")
 
 
-def abilities(context: ToolContext) -> Abilities:
+def abilities(context: ToolContext) -> frozenset[str]:
     """The questions that the client of this call supports."""
     declared = context.call.client_capabilities
     if not declared:
@@ -58,11 +59,13 @@ def abilities(context: ToolContext) -> Abilities:
     return frozenset(found)
 
 
-def permitted(can_ask: Abilities, asking: Asking) -> Abilities:
-    """Return the part of it that the connection may ask."""
+def permitted(can_ask: Abilities, asking: Asking, client: Mapping[str, Json] | None = None) -> Abilities:
+    """Return the part of it that the connection may ask, with the extensions of a client's capabilities that pass."""
     allowed = ((FORM, asking.elicits), (URL, asking.elicits), (SAMPLING, asking.samples), (ROOTS, asking.lists_roots))
     kept = can_ask & {name for name, is_allowed in allowed if is_allowed}
-    return kept | (can_ask & {TOOLS}) if SAMPLING in kept else kept
+    if SAMPLING in kept:
+        kept |= can_ask & {TOOLS}
+    return kept | vendors.declared_among(client, asking.extensions) if asking.extensions and client else kept
 
 
 def declared(can_ask: Abilities) -> dict[str, Json]:
@@ -81,7 +84,9 @@ def declared(can_ask: Abilities) -> dict[str, Json]:
         capabilities["roots"] = {}
     if TASKS in can_ask:
         extensions[EXTENSION] = {}
-    return capabilities
+    of_vendors = vendors.as_capabilities(each for each in can_ask if isinstance(each, VendorExtension))
+    extensions.update(of_vendors.pop(vendors.EXTENSIONS, {}))
+    return {**capabilities, **of_vendors}
 
 
 async def answered(

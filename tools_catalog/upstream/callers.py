@@ -35,7 +35,7 @@ class CallerSessions:
         """Return the session for a call; `main` where it keeps nothing of anybody. Raises ConnectionFailed."""
         if main.serves_all:
             return main
-        can_ask = bridge.permitted(bridge.abilities(context), self._spec.asking)
+        can_ask = bridge.permitted(bridge.abilities(context), self._spec.asking, context.call.client_capabilities)
         is_apart = self._spec.separates_callers or self._spec.is_personal
         owner = context.call.caller_principal if is_apart else ""
         if not owner and self._spec.is_personal:  # what nobody calls must not go out as somebody

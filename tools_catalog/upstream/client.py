@@ -201,7 +201,7 @@ class UpstreamClient:
             if call.log_level is not None:
                 await self.era.want_log_level(self, call.log_level)
             if call.client_capabilities and self._spec.asking:
-                can_ask |= bridge.permitted(bridge.abilities(context), self._spec.asking)
+                can_ask |= bridge.permitted(bridge.abilities(context), self._spec.asking, call.client_capabilities)
             if call.meta is not None and "progressToken" in call.meta:
                 progress_token = id_
         headers = self._param_headers.get(params["name"], ()) if self._param_headers and method == "tools/call" else ()

@@ -25,6 +25,7 @@ from tools_catalog.upstream.states import LinkState
 from tools_catalog.upstream.supervisor import Supervisor
 from tools_catalog.upstream.suspended_calls import SuspendedCalls, keeper
 from tools_catalog.upstream.transports.base import Follow, SessionLost
+from tools_catalog.upstream.vendors import VendorExtension
 
 if TYPE_CHECKING:
     from tools_catalog.upstream.client import UpstreamClient
@@ -61,6 +62,7 @@ class Connection:
     def know(self, spec: ConnectionSpec) -> None:
         """Take over another process's findings about the upstream; nothing else differs."""
         self._up.opener.unprobed = spec.unprobed
+        self._up.opener.declares = spec.declares
 
     def subscribe(self, uris: frozenset[str]) -> None:
         """Request notifications about changes of these resources. With accounts of persons there are none: no account
@@ -148,6 +150,11 @@ class Connection:
             if self._up.breaker.failures:
                 self._judge(False, reached)
             return result
+
+    @property
+    def declares(self) -> frozenset[VendorExtension]:
+        """The vendors' extensions that it passes and that its upstream declared last, to any process."""
+        return self._up.opener.declares
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -46,6 +46,7 @@ class Era(Protocol):
 
     offers_tasks: bool
     """The upstream may answer calls with tasks, as one with the extension of 2026-07-28 may."""
+    capabilities: dict[str, Json]
     takes_core_tasks: bool
     """A call may request a task, as those of 2025-11-25 may if the upstream declares it."""
 

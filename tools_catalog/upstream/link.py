@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sessions_app.protocol.errors import ConnectionFailed
 from tools_catalog.backends.http.template import Secrets
+from tools_catalog.call.base import Json
 from tools_catalog.call.context import ToolContext
 from tools_catalog.upstream import listing
 from tools_catalog.upstream.account import AccountNeeded, Accounts
@@ -113,6 +114,8 @@ class ConnectionEnvironment:
     """Called with the server, by its own name and version, that did not answer a probe at an address; empty: none
     there.
     """
+    declares: Callable[[ConnectionSpec, dict[str, dict[str, Json]]], Awaitable[None]] | None = None
+    """Called with the vendors' extensions that an upstream declares now, of those that its connection passes."""
     lease: Callable[[int], Awaitable[bool]] | None = None
     """Asked before the one child of a hub is started: whether this process may."""
     holder: Callable[[int], Awaitable[str]] | None = None

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from sessions_app.protocol import errors, revisions
+from tools_catalog.upstream import vendors
 from tools_catalog.upstream.bridge import Abilities
 from tools_catalog.upstream.client import UpstreamClient
 from tools_catalog.upstream.http import StatusError
@@ -58,6 +59,8 @@ class SessionOpener:
         self._updated = updated
         self.unprobed = spec.unprobed
         """The server that does not answer a probe, as far as is known here."""
+        self.declares = spec.declares
+        """Vendors' extensions of it, as far as is known here."""
         self._is_wary = False
         """The last attempt may have failed for its probe, so the next one has none."""
         self._made = 0
@@ -90,6 +93,7 @@ class SessionOpener:
             await self._remember("")
         elif server != self.unprobed:
             await self._remember("")  # another server than the one that is known: the next time it is asked
+        await self._remember_extensions(session)
         return session
 
     async def like(self, main: UpstreamClient, can_ask: Abilities, owner: str) -> UpstreamClient:
@@ -125,6 +129,20 @@ class SessionOpener:
             raise
         finally:
             self._made = len(made)
+
+    async def _remember_extensions(self, session: UpstreamClient) -> None:
+        """Keep which of the extensions that the connection passes this upstream declares."""
+        passing = self._spec.asking.extensions
+        found = vendors.declared_among(self._scrub.value(session.era.capabilities), passing)
+        if found == self.declares:
+            return
+        self.declares = found
+        if self._environment.declares is None:
+            return
+        try:
+            await self._environment.declares(self._spec, vendors.as_capabilities(found))
+        except Exception as error:
+            logger.warning("The extensions of %s could not be kept: %s", self._spec.slug, error)
 
     async def _remember(self, server: str) -> None:
         """Keep that this server does not answer a probe; empty: that none is known."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from sessions_app.kit import tracing
 from sessions_app.protocol import mcp_apps
 from sessions_app.protocol.errors import AskFailed, ConnectionFailed, HubError
+from tools_catalog.call.base import Json
 from tools_catalog.call.context import ToolContext
-from tools_catalog.upstream import children
+from tools_catalog.upstream import children, vendors
 from tools_catalog.upstream.connection import Connection
 from tools_catalog.upstream.link import Approval, ConnectionEnvironment, HeldElsewhere, Link, Offer, SuspendedElsewhere
 from tools_catalog.upstream.received_calls import NotThere
@@ -204,6 +205,17 @@ class Pool:
         self._leave(connection)
         self._hold(connection.spec)
         self._connections[slug].want()
+
+    def extensions_of(self, slugs: Callable[[], Collection[str | None]]) -> dict[str, dict[str, Json]]:
+        """Return members of capabilities for clients of these connections: the vendors' extensions of their upstreams.
+
+        `slugs` is called only where some upstream has any.
+        """
+        found = {slug: here.declares for slug, here in self._connections.items() if here.declares}
+        if not found:
+            return {}
+        shown = slugs()
+        return vendors.agreed(declared for slug, declared in found.items() if slug in shown)
 
     def find(self, slug: str) -> Connection | None:
         return self._connections.get(slug)

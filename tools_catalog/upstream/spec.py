@@ -16,6 +16,7 @@ from tools_catalog.upstream.account import OF_PERSONS
 from tools_catalog.upstream.account import PERSONAL_ACCOUNT as PERSONAL_ACCOUNT
 from tools_catalog.upstream.account import SHARED_ACCOUNT as SHARED_ACCOUNT
 from tools_catalog.upstream.asking import Asking
+from tools_catalog.upstream.vendors import VendorExtension
 
 STDIO, SSE, STREAMABLE_HTTP = "stdio", "sse", "streamable-http"
 TRANSPORTS: Final = (STDIO, SSE, STREAMABLE_HTTP)
@@ -130,6 +131,8 @@ class ConnectionSpec:
     era: str = AUTO
     unprobed: str = field(default="", compare=False)
     """The server, as it named itself, that did not answer a probe when it was last reached so: it gets none."""
+    declares: frozenset[VendorExtension] = field(default=frozenset(), compare=False)
+    """The extensions that it passes and that its upstream declared last."""
     asking: Asking = field(default_factory=Asking)
     connect_seconds: float = 15.0
     first_seconds: float = field(default=0.0, compare=False)

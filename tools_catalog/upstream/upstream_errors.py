@@ -11,7 +11,7 @@ from sessions_app.protocol import errors
 from tools_catalog.call.base import Json
 from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Url
-from tools_catalog.upstream import bridge, elicitation_ids
+from tools_catalog.upstream import bridge, elicitation_ids, vendors
 from tools_catalog.upstream.asking import Asking
 from tools_catalog.upstream.elicitation_ids import Remember
 
@@ -60,6 +60,7 @@ async def pass_on(error: errors.UpstreamError, context: ToolContext, asking: Ask
         # It makes no sense for a client to declare what the connection may not ask.
         allowed = bridge.declared(bridge.permitted(bridge.EVERYTHING, asking))
         is_forbidden = any(name in needs and name not in allowed for name in ("elicitation", "sampling", "roots"))
+        is_forbidden = is_forbidden or vendors.undeclarable(needs, asking.extensions)
         if not is_forbidden and not covers(context.call.client_capabilities, needs):
             raise errors.MissingClientCapability(needs) from error
     if not isinstance(error, AddressesToOpen):

@@ -9,7 +9,9 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
@@ -21,7 +23,7 @@ from mcphub.features.events.arguments import ArgumentsMisfit
 from mcphub.features.events.models import EventSubscription, UpstreamEvent
 from mcphub.features.notifications.catalogue import title_of
 from sessions_app.history import events
-from sessions_app.kit.admin.base import ReadOnlyAdmin, is_confirmed, mark, moment
+from sessions_app.kit.admin.base import ReadOnlyAdmin, detail_action, is_confirmed, mark, moment, row_of
 from sessions_app.kit.admin.json_field import JSONFormField
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.shown import cell, clipped, mono
@@ -41,6 +43,7 @@ class EventSubscriptionAdmin(ReadOnlyAdmin):
     search_fields = ["caller_label", "name", "mark"]
     search_help_text = _("Caller, event or ID")
     actions = ["end_selected"]
+    actions_detail = ["end_it"]
     fieldsets: ClassVar[Any] = [
         (None, {"fields": ["shown_event", "shown_arguments", "shown_caller", "shown_callback", "shown_id"]}),
         (_("Deliveries"), {"fields": ["shown_state", "sent", "abandoned", _SENT, _FAILING]}),
@@ -63,11 +66,21 @@ class EventSubscriptionAdmin(ReadOnlyAdmin):
             return format_html("{} {}", mark("bad", _t("Failing")), mono(row.last_error))
         return mark("good", _t("On"))
 
-    def has_end_permission(self, request: HttpRequest) -> bool:
+    def has_end_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("events.delete_eventsubscription")
+
+    @detail_action(description=_("End"), icon="cancel", url_path="end-it", permissions=["end"])
+    def end_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        row = self.get_queryset(request).filter(pk=row_of(self, request, object_id).pk)
+        back = reverse("admin:events_eventsubscription_change", args=[object_id])
+        # It is gone soon after: the list has the others.
+        return self._ended(request, row, back) or redirect("admin:events_eventsubscription_changelist")
 
     @admin.action(description=_("End the selected"), permissions=["end"])
     def end_selected(self, request: HttpRequest, queryset: QuerySet[EventSubscription]) -> Any:
+        return self._ended(request, queryset)
+
+    def _ended(self, request: HttpRequest, queryset: QuerySet[EventSubscription], back: str = "") -> Any:
         page = self.confirmation_of(
             request,
             queryset,
@@ -80,6 +93,7 @@ class EventSubscriptionAdmin(ReadOnlyAdmin):
             _t("End"),
             reason=True,
             danger=True,
+            back=back,
         )
         if page is not None:
             return page
@@ -121,6 +135,7 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
     search_fields = ["name"]
     search_help_text = _("Event")
     actions = ["approve_selected", "stop_selected"]
+    actions_detail = ["approve_it", "stop_it"]
     list_select_related = ["connection__event_source"]
     fieldsets: ClassVar[Any] = [
         (None, {"fields": ["name", "connection", "shown_state", "shown_offered", "shown_approved", "shown_arguments"]}),
@@ -144,11 +159,27 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
         found = mark(*shown[row.state])
         return format_html("{} {}", found, cell(row.misfit)) if row.misfit else found
 
-    def has_decide_permission(self, request: HttpRequest) -> bool:
+    def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("tools_catalog.approve_mcpupstreamtool")
+
+    @detail_action(description=_("Approve"), icon="check_circle", url_path="approve-it", permissions=["decide"])
+    def approve_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        back = reverse("admin:events_upstreamevent_change", args=[object_id])
+        return self._approved(request, self._row(request, object_id), back) or redirect(back)
+
+    @detail_action(description=_("Stop"), icon="cancel", url_path="stop-it", permissions=["decide"])
+    def stop_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        back = reverse("admin:events_upstreamevent_change", args=[object_id])
+        return self._stopped(request, self._row(request, object_id), back) or redirect(back)
+
+    def _row(self, request: HttpRequest, object_id: str) -> QuerySet[UpstreamEvent]:
+        return self.get_queryset(request).filter(pk=row_of(self, request, object_id).pk)
 
     @admin.action(description=_("Approve the selected"), permissions=["decide"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet[UpstreamEvent]) -> Any:
+        return self._approved(request, queryset)
+
+    def _approved(self, request: HttpRequest, queryset: QuerySet[UpstreamEvent], back: str = "") -> Any:
         form = self._arguments_form(request, queryset)
         return self._decided(
             request,
@@ -159,6 +190,7 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
             _t("The hub receives them, and serves them to every client that sees a tool of the upstream."),
             _t("Approve"),
             form=form,
+            back=back,
         )
 
     def _arguments_form(self, request: HttpRequest, queryset: QuerySet[UpstreamEvent]) -> EventArgumentsForm | None:
@@ -170,6 +202,9 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
 
     @admin.action(description=_("Stop the selected"), permissions=["decide"])
     def stop_selected(self, request: HttpRequest, queryset: QuerySet[UpstreamEvent]) -> Any:
+        return self._stopped(request, queryset)
+
+    def _stopped(self, request: HttpRequest, queryset: QuerySet[UpstreamEvent], back: str = "") -> Any:
         return self._decided(
             request,
             queryset,
@@ -179,6 +214,7 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
             _t("The hub receives them no more, and subscriptions to them end."),
             _t("Stop"),
             danger=True,
+            back=back,
         )
 
     def _decided(

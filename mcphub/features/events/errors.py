@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import functools
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from sessions_app.protocol.errors import INVALID_PARAMS, InvalidParams, InvalidRequest, ProtocolError, Refused
 from sessions_app.protocol.json import Json
 
+if TYPE_CHECKING:
+    from mcphub.server.exchange import Handler, McpExchange, Result
+
+EXTENSION: Final = "io.modelcontextprotocol/events"
 NOT_FOUND, FORBIDDEN, EXHAUSTED, UNSUPPORTED, CALLBACK = -32023, -32024, -32025, -32026, -32027
 DRAFT_NOT_FOUND, DRAFT_UNSUPPORTED = -32011, -32014
 """Of upstreams written by the draft, as ChatGPT has it (November 2026); the other members are the same."""
+_DRAFT: Final = {
+    NOT_FOUND: DRAFT_NOT_FOUND,
+    FORBIDDEN: -32012,
+    EXHAUSTED: -32013,
+    UNSUPPORTED: DRAFT_UNSUPPORTED,
+    CALLBACK: -32015,
+}
+_OF_DRAFT: Final = "openai-mcp"
+"""How ChatGPT names itself (November 2026). A client may, and need not, declare the extension; one that does reads the
+codes of SEP-3415, whatever its name.
+"""
 
 LOST = "The access that the subscription was made with does not cover this event any more."
 
@@ -64,6 +80,24 @@ class EventCallback(EventError):
 
     code = "connection_failed"
     number = CALLBACK
+
+
+def numbered(handler: Handler) -> Handler:
+    """Return a handler whose errors have the codes that the client reads."""
+
+    @functools.wraps(handler)
+    async def answered(exchange: McpExchange, params: dict[str, Json]) -> Result:
+        try:
+            return await handler(exchange, params)
+        except EventError as error:
+            source = exchange.source
+            extensions = source.client_capabilities.get("extensions")
+            declares = isinstance(extensions, dict) and EXTENSION in extensions
+            if source.client_name.startswith(_OF_DRAFT) and not declares:
+                error.wire_code = _DRAFT[error.number]
+            raise
+
+    return answered
 
 
 class CallbackMissing(InvalidRequest):

@@ -10,7 +10,7 @@ from django.utils import translation
 
 from mcphub.features.events import reading
 from mcphub.features.events.access import Receiver
-from mcphub.features.events.errors import EventForbidden, EventMissing
+from mcphub.features.events.errors import EventForbidden, EventMissing, numbered
 from mcphub.features.events.models import UpstreamEvent
 from mcphub.features.events.reading import EventFilter, EventPage
 from mcphub.features.notifications.catalogue import KINDS
@@ -29,6 +29,7 @@ _LONGEST_MS = 366 * 86_400_000
 DELIVERY = ("poll", "push")
 
 
+@numbered
 async def events_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
     receiver = await receiver_of(exchange)
     if params.get("cursor") is not None:
@@ -40,6 +41,7 @@ async def events_list(exchange: McpExchange, params: dict[str, Json]) -> Result:
     return {"events": shown, **complete(exchange)}
 
 
+@numbered
 async def events_poll(exchange: McpExchange, params: dict[str, Json]) -> Result:
     receiver = await receiver_of(exchange)
     wanted = wanted_of(receiver, params)

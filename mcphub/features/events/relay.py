@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from invocations.subject import RowSubject
 from mcphub.features.events import incoming, offers, taking
-from mcphub.features.events.errors import DRAFT_NOT_FOUND, DRAFT_UNSUPPORTED, NOT_FOUND, UNSUPPORTED
+from mcphub.features.events.errors import DRAFT_NOT_FOUND, DRAFT_UNSUPPORTED, EXTENSION, NOT_FOUND, UNSUPPORTED
 from mcphub.features.events.incoming import CallbackTarget, FormerSubscription
 from mcphub.features.events.models import EventSource, UpstreamEvent
 from mcphub.features.events.taking import LeaseLost
@@ -33,7 +33,6 @@ from tools_catalog.upstream.spec import ConnectionSpec
 
 logger = logging.getLogger(__name__)
 
-EXTENSION: Final = "io.modelcontextprotocol/events"
 _DRAFT: Final = "events"
 """The capability by which upstreams of the draft declare it."""
 _LOOK_SECONDS = 2.0

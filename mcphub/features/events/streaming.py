@@ -12,6 +12,7 @@ from django.db import DatabaseError
 from invocations.call_source import ClientChannel
 from mcphub.features.events import methods, reading
 from mcphub.features.events.access import ending_of
+from mcphub.features.events.errors import numbered
 from mcphub.features.events.hub import EventsService, StreamWaker
 from mcphub.features.events.reading import EventFilter, EventPage
 from mcphub.features.events.subscriber import EventSubscriber
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@numbered
 async def events_stream(exchange: McpExchange, params: dict[str, Json]) -> Result:
     receiver = await methods.receiver_of(exchange)
     wanted = methods.wanted_of(receiver, params)

@@ -18,7 +18,14 @@ from django.utils import timezone
 from mcphub.features.events import callbacks, methods, reading
 from mcphub.features.events.access import Receiver
 from mcphub.features.events.callbacks import CallbackFailed
-from mcphub.features.events.errors import EventCallback, EventExhausted, EventForbidden, EventMissing, EventUnsupported
+from mcphub.features.events.errors import (
+    EventCallback,
+    EventExhausted,
+    EventForbidden,
+    EventMissing,
+    EventUnsupported,
+    numbered,
+)
 from mcphub.features.events.models import EventChallenge, EventLog, EventSubscription, Occurrence
 from mcphub.features.events.reading import EventFilter
 from mcphub.features.events.recording import OCCURRED
@@ -72,6 +79,7 @@ class CallbackRequest:
         return (urlsplit(self.url).hostname or "")[:260]
 
 
+@numbered
 async def events_subscribe(exchange: McpExchange, params: dict[str, Json]) -> Result:
     answer = await subscribe(EventSubscriber.of(exchange), await methods.receiver_of(exchange), params)
     return {**answer, **methods.complete(exchange)}
@@ -101,6 +109,7 @@ async def subscribe(subscriber: EventSubscriber, receiver: Receiver, params: dic
     return await database_sync_to_async(_create)(request, secret, ttl, after, max_age)
 
 
+@numbered
 async def events_unsubscribe(exchange: McpExchange, params: dict[str, Json]) -> Result:
     receiver = await methods.receiver_of(exchange)
     # Whoever lost the right may still end the subscription.

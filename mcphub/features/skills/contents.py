@@ -13,6 +13,7 @@ import mimetypes
 import os
 import re
 import stat
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,7 +44,8 @@ _MOST_ENTRIES = 4 * MOST_FILES
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")
 _FENCE = re.compile(rb"---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters that no page shows, or that change what stands around them."""
 _PLAIN_IN_PATHS = "/-._~!$&'()*+,;=:@"
 """Characters that stand for themselves in paths of URIs (RFC 3986), besides letters and digits."""
 _UNREADABLE_ZIP = (
@@ -127,8 +129,14 @@ def of_files(files: Mapping[str, bytes], left_out: Iterable[str] = ()) -> SkillC
         raise SkillRefused(_t("There is no SKILL.md at the top."))
     if len(files) > MOST_FILES:
         raise SkillRefused(_t("A skill has at most %(most)d files.") % {"most": MOST_FILES})
+    alike: dict[str, str] = {}
     for path in files:
         check_path(path)
+        # A client's file system may take them for one, and then read another file than the one that was approved.
+        other = alike.setdefault(unicodedata.normalize("NFKC", path).casefold(), path)
+        if other != path:
+            words = _t("%(path)s and %(other)s are one file to some file systems. Rename one.")
+            raise SkillRefused(words % {"path": _shown(path), "other": _shown(other)})
         if any("/".join(path.split("/")[:end]) in files for end in range(1, path.count("/") + 1)):
             raise SkillRefused(_t("%(path)s is below a path that is itself a file.") % {"path": _shown(path)})
     if sum(map(len, files.values())) > MOST_BYTES:
@@ -288,7 +296,7 @@ def check_path(path: str) -> None:
     if (
         not path
         or len(path) > LONGEST_PATH
-        or _UNPRINTABLE.search(path)
+        or any(unicodedata.category(char) in _UNSEEN for char in path)
         or "\\" in path
         or re.match(r"[A-Za-z]:", path)
         or any(part in ("", ".", "..") for part in parts)
@@ -377,4 +385,4 @@ def _walked(folder: Path) -> Iterator[_FoundFile]:
 
 
 def _shown(path: str) -> str:
-    return _UNPRINTABLE.sub("�", path)[:100]
+    return "".join("�" if unicodedata.category(char) in _UNSEEN else char for char in path[:100])

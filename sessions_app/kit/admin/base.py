@@ -367,11 +367,13 @@ class HubAdmin(SearchedAdmin):
         touched: QuerySet[Model] | None = None,
         untouched: Callable[[int], str] | None = None,
         remarks: Callable[[list[Any]], Mapping[Any, str]] = lambda rows: {},
+        back: str = "",
         **more: Any,
     ) -> TemplateResponse | None:
         """Return the page that asks before an action on selected rows, or None once the operator has confirmed it.
 
-        `touched` are the rows to change; `untouched` describes the number of others.
+        `touched` are the rows to change; `untouched` describes the number of others. `back` is the address of the one
+        row whose page has the action; without it a list has it.
         """
         names, count = names_and_count(queryset if touched is None else touched, remarks=remarks)
         others = 0 if touched is None else queryset.count() - count
@@ -383,9 +385,9 @@ class HubAdmin(SearchedAdmin):
             items=names,
             explanation=explanation,
             button=button,
-            back=request.get_full_path(),
-            action=action,
-            selected=list(queryset.values_list("pk", flat=True)),
+            back=back or request.get_full_path(),
+            action="" if back else action,
+            selected=() if back else list(queryset.values_list("pk", flat=True)),
             **more,
         )
 

@@ -47,13 +47,18 @@ def test_the_page_names_caller_and_host_and_no_more_of_the_address(
         assert "secret-path" not in page
 
 
+@pytest.mark.parametrize("is_of_the_row", [True, False])
 def test_an_operator_ends_a_subscription_on_record_and_the_callback_gets_the_end(
-    row: EventSubscription, log_in: Callable[..., Any]
+    row: EventSubscription, log_in: Callable[..., Any], is_of_the_row: bool
 ) -> None:
     client = log_in("Operator")
-    chosen = {"action": "end_selected", "_selected_action": row.pk}
+    place, chosen = LIST, {"action": "end_selected", "_selected_action": str(row.pk)}
+    if is_of_the_row:
+        place, chosen = f"{LIST}{row.pk}/end-it/", {}
+        assert place in client.get(f"{LIST}{row.pk}/change/").content.decode()
+    assert "End 1 event subscription?" in client.post(place, chosen).content.decode()
     assert EventSubscription.objects.get().is_ending is False
-    client.post(LIST, {**chosen, "confirmed": "yes", "reason": "Not ours."}, follow=True)
+    client.post(place, {**chosen, "confirmed": "yes", "reason": "Not ours."}, follow=True)
     assert EventSubscription.objects.get().is_ending
     (event,) = AuditEvent.objects.filter(kind="event_subscription.ended")
     assert (event.reason, event.actor[:5]) == ("Not ours.", "user:")

@@ -96,6 +96,23 @@ def test_arguments_that_do_not_fit_name_the_field(given: Any, named: str) -> Non
     assert arguments.problem(none, {"city": "Berlin"}) == "paid takes no arguments."
 
 
+def test_the_page_of_a_type_approves_and_stops_it(row: UpstreamEvent, log_in: Callable[..., Any]) -> None:
+    offers.reconcile(row.connection_id, offers.read([event_type("near", "poll", inputSchema=CITIES)]))
+    near = UpstreamEvent.objects.get()
+    page, place = log_in("Operator"), f"/admin/events/upstreamevent/{near.pk}/"
+    shown = page.get(f"{place}change/").content.decode()
+    assert (f"{place}approve-it/" in shown, f"{place}stop-it/" in shown) == (True, True)
+    asked = page.get(f"{place}approve-it/").content.decode()
+    assert ('name="given"' in asked, "Approve 1 upstream event?" in asked) == (True, True)
+    page.post(f"{place}approve-it/", {"confirmed": "yes", "given": '{"city": "Berlin"}'}, follow=True)
+    assert UpstreamEvent.objects.get().state == "on"
+    page.post(f"{place}stop-it/", {"confirmed": "yes"}, follow=True)
+    assert UpstreamEvent.objects.get().state == "waits"
+    auditor = log_in("Auditor")
+    assert f"{place}approve-it/" not in auditor.get(f"{place}change/").content.decode()
+    assert auditor.post(f"{place}approve-it/", {"confirmed": "yes"}).status_code == 403
+
+
 def test_arguments_are_given_on_the_page_over_rest_and_by_the_command(
     row: UpstreamEvent, log_in: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ from tests import operations
 from tests.features.events import operations as events
 from tests.features.events.receivers import CallbackReceiver
 from tests.servers import Hub, free_port, kill_processes, until
-from tests.wire.speech import LEGACY, Speaker
+from tests.wire.speech import LEGACY, META, Speaker
 
 pytestmark = pytest.mark.program
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
@@ -165,6 +165,31 @@ def test_other_ways_and_callers_without_a_name_are_refused(hub: Hub, speaker: Sp
         -32602,
         -32026,
     )
+
+
+def test_chatgpt_gets_the_codes_of_its_draft_and_who_declares_the_extension_those_of_the_extension(
+    speaker: Speaker, receiver: CallbackReceiver
+) -> None:
+    receiver.echoes = False
+    delivery = {"mode": "webhook", "url": receiver.url, "secret": SECRET}
+    asked: dict[str, dict[str, Any]] = {
+        "unknown": {"name": "nothing", "delivery": delivery},
+        "refused": {"name": CHANGED, "delivery": delivery},
+        "pushed": {"name": CHANGED, "delivery": {**delivery, "mode": "push"}},
+        "invalid": {"name": CHANGED},
+    }
+
+    def codes(client: str, **capabilities: Any) -> dict[str, int]:
+        meta = {f"{META}clientInfo": {"name": client, "version": "1.0.0"}, f"{META}clientCapabilities": capabilities}
+        return {
+            case: ask(speaker, "events/subscribe", **params, _meta=meta)["error"]["code"]
+            for case, params in asked.items()
+        }
+
+    final = {"unknown": -32023, "refused": -32027, "pushed": -32026, "invalid": -32602}
+    assert codes("openai-mcp (ChatGPT)") == {"unknown": -32011, "refused": -32015, "pushed": -32014, "invalid": -32602}
+    assert codes("openai-mcp", extensions={"io.modelcontextprotocol/events": {}}) == final
+    assert codes("another") == final
 
 
 def test_sessions_may_subscribe_too(speaker: Speaker, receiver: CallbackReceiver) -> None:
