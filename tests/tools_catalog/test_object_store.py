@@ -83,3 +83,25 @@ def test_a_list_is_read_to_its_end(url: str, bucket: str) -> None:
         with pytest.raises(NotDelivered) as missing:
             store.piece("none", 0, 10)
         assert missing.value.status == 404
+
+
+class RepeatingSender(HttpSender):
+    """Returns one page of a list again and again."""
+
+    page = b""
+
+    def send(self, method: str, url: str, *more: Any, **options: Any) -> TargetAnswer:
+        return TargetAnswer(200, self.page, {})
+
+
+@pytest.mark.parametrize(
+    ("size", "token", "words"),
+    [("1", "<NextContinuationToken>a</NextContinuationToken>", "does not end"), ("1", "", "does not end")]
+    + [(size, "", "not that of an S3 store") for size in ("", "many")],
+)
+def test_a_list_without_an_end_or_sizes_is_refused(size: str, token: str, words: str) -> None:
+    listed = f"<Contents><Key>x</Key><Size>{size}</Size></Contents><IsTruncated>true</IsTruncated>{token}"
+    with RepeatingSender(_POLICY, "") as sender:
+        sender.page = f"<ListBucketResult>{listed}</ListBucketResult>".encode()
+        with pytest.raises(NotDelivered, match=words):
+            store_of(sender, "https://127.0.0.1", "b").objects()

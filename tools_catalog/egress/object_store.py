@@ -24,6 +24,7 @@ MISSING = "S3 needs botocore, which is not installed here. Install mcphub[s3]."
 PIECE_BYTES: Final = 8 * 1024 * 1024
 _MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024
 """A page of a list has at most 1000 objects."""
+_MOST_OBJECTS: Final = 1_000_000
 _ONLY_NEW: Final = {"If-None-Match": "*"}
 
 
@@ -78,7 +79,7 @@ class ObjectStore:
                 for number in range(1, math.ceil(size / PIECE_BYTES) + 1):
                     piece = file.read(PIECE_BYTES)
                     answer = self._send("PUT", key, {"partNumber": str(number), "uploadId": upload}, {}, piece)
-                    etag = escape(answer.headers["etag"])
+                    etag = escape(answer.headers.get("etag", ""))
                     parts += f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"
                     sent(len(piece))
                 whole = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
@@ -103,10 +104,13 @@ class ObjectStore:
             page = _xml(self._send("GET", None, query, {}, b"", most_bytes=_MOST_ANSWER_BYTES, seconds=seconds))
             for each in page.iterfind("{*}Contents"):
                 key = _text(each, "Key").removeprefix(self._prefix)
-                found[key] = StoredObject(int(_text(each, "Size")), _text(each, "ETag"))
+                found[key] = StoredObject(_size(each), _text(each, "ETag"))
             if _text(page, "IsTruncated") != "true":
                 return found
-            query["continuation-token"] = _text(page, "NextContinuationToken")
+            token = _text(page, "NextContinuationToken")
+            if token in ("", query.get("continuation-token")) or len(found) > _MOST_OBJECTS:
+                raise NotDelivered("its list of objects does not end")
+            query["continuation-token"] = token
 
     def keeps_versions(self) -> bool:
         """Return whether the bucket keeps versions of its objects."""
@@ -143,6 +147,13 @@ def _xml(answer: TargetAnswer) -> Element:
     try:
         return fromstring(answer.body)  # noqa: S314 - of the operator's own store, bounded; expat bounds its entities
     except ParseError:
+        raise NotDelivered("its answer is not that of an S3 store") from None
+
+
+def _size(element: Element) -> int:
+    try:
+        return int(_text(element, "Size"))
+    except ValueError:
         raise NotDelivered("its answer is not that of an S3 store") from None
 
 
