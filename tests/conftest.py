@@ -158,6 +158,16 @@ def _left_as_found(django_db_setup: Rows, django_db_blocker: Any) -> Iterator[No
     assert not left, f"rows left in the database: {left}"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _unregistered() -> Iterator[None]:
+    """A tool that a module makes in a function of its own would be one of the host's in the next module."""
+    from tools_catalog.backends import python
+
+    yield
+    for name in [name for name in python.registry if "<locals>" in name]:
+        del python.registry[name]
+
+
 @pytest.fixture(autouse=True)
 def _default_language() -> None:
     """A request in another language leaves it active in its thread, for whatever runs there next."""
