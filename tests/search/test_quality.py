@@ -70,8 +70,11 @@ def test_public_sets_are_read_as_their_authors_wrote_them(tmp_path: Path, capsys
         _write(tmp_path / f"Seal-Tools/Seal-Tools_Dataset/{part}.jsonl", json.dumps(called))
     public_sets.show(tmp_path)
     lines = capsys.readouterr().out.splitlines()
-    assert all("first 1.000 (plain BM25 1.000)" in line for line in lines)
+    with_examples = [line for line in lines if "as examples" in line]
+    assert all("first 1.000 (plain BM25 1.000)" in line for line in lines if line not in with_examples)
+    assert all(line.endswith("first 1.000, within ten 1.000") for line in with_examples)
     assert {line.split(":")[0].rsplit(",", 1)[0] for line in lines} >= {"MetaTool", "Seal-Tools dev, one tool"}
+    assert with_examples
 
 
 def _write(path: Path, text: str) -> None:
