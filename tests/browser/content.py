@@ -149,7 +149,7 @@ def _providers() -> None:
 
 
 def _archive() -> None:
-    """Archive what is sealed, as if its month had ended."""
+    """Archive the sealed rows, as if their month had ended."""
     database, keys = Dedicated(), service.keys()
     end = datetime.now(UTC) + timedelta(days=40)
     archiver = Archiver(service.log_of(database), keys, keys.signer(), settings.MCPHUB_ARCHIVE_DIR, now=lambda: end)

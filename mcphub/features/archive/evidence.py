@@ -44,7 +44,7 @@ class _Span:
 
 
 def archived(since: datetime, until: datetime) -> Iterator[_Line]:
-    """Return the months that the log records or the hub's archive holds, with what of their rows was removed.
+    """Return the months that the log records or the hub's archive holds, with the number of rows removed since.
 
     A month's `state` is `as signed`, `unreadable`, `missing` or `elsewhere`. An archive that cannot be read is a line
     of its own, too, since nobody knows its months. Within a workspace no place is told: it is the hub's.

@@ -117,7 +117,7 @@ class _Positions:
 
 @dataclass(frozen=True, slots=True)
 class _ArchivedFile:
-    """`told`: what the manifest says of it."""
+    """`told`: its entry in the manifest."""
 
     manifest: Manifest
     name: str

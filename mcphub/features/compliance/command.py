@@ -1,4 +1,4 @@
-"""`mcphub audit evidence`: what happened in a period as one signed archive, and the check of such an archive."""
+"""`mcphub audit evidence`: the record of a period as one signed archive, and the check of such an archive."""
 
 from __future__ import annotations
 

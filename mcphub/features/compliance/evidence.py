@@ -41,7 +41,7 @@ from sessions_app.workspaces.scope import Scope, acting_in
 Row = Mapping[str, Json | date]
 
 MARK: Final = b"mcphub evidence 1\n"
-"""Before the manifest in what is signed, so that the signature serves for nothing else."""
+"""Before the manifest in the signed bytes, so that the signature serves for nothing else."""
 UNUSED_DAYS: Final = 90
 _MANIFEST, _SIGNATURE = "manifest.json", "manifest.sig"
 _MOST_MANIFEST_BYTES: Final = 1_000_000
