@@ -353,11 +353,14 @@ class NoticeFollower:
 class EvidenceFile:
     """A file of lines in each archive of evidence: a function that takes the period's first moment and the one after
     its last, and yields JSON objects, in which times may be `datetime`. It is called in the workspace of the archive.
+
+    The report shows `words` above the lines, and the check of an archive prints them.
     """
 
     name: str
     title: _StrOrPromise
     lines: str
+    words: _StrOrPromise = ""
 
 
 @dataclass(frozen=True, slots=True)

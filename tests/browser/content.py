@@ -1,15 +1,21 @@
-"""What the pictures of docs/operate/console.md show: tools, offers, approvals, keys and calls of a hub in use."""
+"""A hub in use for the pictures of the console: tools, offers, approvals, keys, calls, an archive and a review."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.conf import settings
+from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from invocations.chain import service
+from mcphub.features.access_review import deciding
+from mcphub.features.access_review.models import AccessReview
 from mcphub.features.approvals.models import McpApproval
+from mcphub.features.archive.writing import Archiver
 from mcphub.features.login.models import LoginProvider
+from sessions_app.kit.database import Dedicated
 from sessions_app.models import ApiKey
 from tests.rigs import seeding
 from tests.tools_catalog.proposals import definition, offer
@@ -93,6 +99,8 @@ def fill(password: str) -> None:
         ApiKey.issue(name, scopes=scopes, expires_at=now + timedelta(days=60))
     seeding.calls(1500, [name for name, *_ in made] + ["echo", "add"], days=2)
     seeding.seal()
+    _archive()
+    _review(person)
 
 
 def offer_changes(count: int) -> None:
@@ -138,6 +146,27 @@ def _providers() -> None:
         row.set_secret("a secret that nobody knows")
         row.full_clean()
         row.save()
+
+
+def _archive() -> None:
+    """Archive the sealed rows, as if their month had ended."""
+    database, keys = Dedicated(), service.keys()
+    end = datetime.now(UTC) + timedelta(days=40)
+    archiver = Archiver(service.log_of(database), keys, keys.signer(), settings.MCPHUB_ARCHIVE_DIR, now=lambda: end)
+    assert list(archiver.run())
+    database.close()
+
+
+def _review(reviewer: User) -> None:
+    """Start a review of the access of four people and the keys, some of it unused."""
+    desk = Group.objects.create(name="Service desk")
+    McpToolDefinition.objects.get(name="create_ticket").groups.add(desk)
+    for name, days in (("anna", 3), ("boris", 130), ("olga", 10), ("pavel", 200)):
+        person = User.objects.create_user(name, date_joined=timezone.now() - timedelta(days=days))
+        person.groups.add(desk)
+    review = AccessReview(name="Fourth quarter", due_at=timezone.now() + timedelta(days=21))
+    deciding.start(review, [reviewer], reviewer)
+    deciding.decide(review, [review.rows.filter(label="anna").first()], "keep", "", reviewer)
 
 
 def _operator(password: str) -> User:

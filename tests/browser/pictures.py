@@ -1,7 +1,7 @@
 """Make the pictures of the documents, by a browser that goes through a hub as an operator does.
 
-Those of docs/operate/console.md come from a hub with two days of calls, those of docs/start/tutorial.md from one where
-the tutorial's own commands ran.
+Those of docs/start/tutorial.md come from a hub where the tutorial's own commands ran, the others from one with two days
+of calls.
 
     python -m tests.browser.pictures [--folder docs/pictures] [--only NAME]...
 
@@ -17,6 +17,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,15 @@ def _invited(page: Any) -> None:
     page.locator("#id_email").fill("ada@example.org")
 
 
+def _evidence(page: Any) -> None:
+    page.set_viewport_size({"width": 1280, "height": 1200})
+    page.goto("/admin/evidence/")
+    page.locator("#id_until").fill(f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Preview").click()
+    page.locator("#hub-evidence-files").wait_for()
+
+
 _PROVIDERS = ("Google", "Keycloak", "Entra ID", "Okta")
 """Of `content.PROVIDERS`."""
 
@@ -93,7 +103,10 @@ PICTURES: dict[str, Callable[[Any], None]] = {
     "keys": _at("/admin/sessions_app/apikey/"),
     **{f"login-{name.lower().replace(' ', '-')}": _provider(name) for name in _PROVIDERS},
     "invitations": _invited,
+    "archive": _at("/admin/archive/?q=tool:list_orders+status:error"),
+    "access-review": _at("/admin/access_review/reviewedgrant/"),
     "mapping": _at("/admin/invocations/mcperrormapping/"),
+    "evidence": _evidence,
 }
 
 

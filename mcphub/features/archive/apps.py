@@ -1,6 +1,15 @@
 from django.utils.translation import gettext_lazy as _
 
-from mcphub.parts import ConsolePage, DoctorCheck, PageRoutes, RestExamples, RestResource, Verbs, VerifiedCopy
+from mcphub.parts import (
+    ConsolePage,
+    DoctorCheck,
+    EvidenceFile,
+    PageRoutes,
+    RestExamples,
+    RestResource,
+    Verbs,
+    VerifiedCopy,
+)
 from sessions_app.kit.features import FeatureConfig
 
 
@@ -30,6 +39,16 @@ class ArchiveConfig(FeatureConfig):
         ),
         RestExamples("mcphub.features.archive.examples"),
         DoctorCheck(_("archive"), "mcphub.features.archive.doctor:check"),
+        EvidenceFile(
+            "archived.jsonl",
+            _("Archived months"),
+            "mcphub.features.archive.evidence:archived",
+            _(
+                "Rows that retention removed are not in the other files. The archive at “place” proves them: run "
+                "“mcphub audit verify --archive”. A month is “as signed”, “missing” or “unreadable” there, or "
+                "“elsewhere”, where this evidence did not look."
+            ),
+        ),
         VerifiedCopy(
             "archive",
             "an archive of closed months (MCPHUB_ARCHIVE_DIR), verified as one chain with the database",

@@ -23,7 +23,7 @@ from mcphub.features.archive.files import write_whole
 from mcphub.features.archive.places import MANIFEST, SIGNATURE, ArchivePlace
 
 MARK: Final = b"mcphub archive 1\n"
-"""Before the manifest in what is signed, so that the signature serves for nothing else."""
+"""Before the manifest in the signed bytes, so that the signature serves for nothing else."""
 FORMAT: Final = "mcphub archive 1"
 TOMBSTONES: Final = "tombstones.jsonl"
 _MOST_BYTES: Final = 16 * 1024 * 1024

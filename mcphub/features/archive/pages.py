@@ -27,12 +27,10 @@ from invocations.chain.verifier import Bad
 from invocations.models import McpToolInvocation
 from invocations.rest import reads
 from invocations.rest.serializers import BODIES
-from mcphub.features.archive import manifests
 from mcphub.features.archive.answers import told_page
 from mcphub.features.archive.conditions import ARCHIVE_FILTERS
 from mcphub.features.archive.duck import NoDuckDB, find_duckdb
 from mcphub.features.archive.manifests import Manifest
-from mcphub.features.archive.places import opened
 from mcphub.features.archive.searching import (
     ArchiveBusy,
     ArchivedCall,
@@ -40,7 +38,7 @@ from mcphub.features.archive.searching import (
     ArchiveProblem,
     Bounds,
     NoArchive,
-    SearchDeadline,
+    manifests_of_settings,
     search,
 )
 from sessions_app.kit.admin.search_line import offered
@@ -178,10 +176,7 @@ def _shown_call(request: HttpRequest, more: dict[str, object], status: HTTPStatu
 def _months() -> tuple[list[Manifest], str]:
     """Return the archived months, or the problem with them."""
     try:
-        trusted = {key.key_id: key for key in service.keys().publics()}
-        deadline = SearchDeadline(settings.MCPHUB_ARCHIVE_SEARCH_SECONDS)
-        with opened(settings.MCPHUB_ARCHIVE_DIR, lambda: deadline.rest) as place:
-            return manifests.of_place(place, trusted), ""
+        return manifests_of_settings(), ""
     except Bad as bad:
         return [], _not_as_signed(bad)
     except OSError as error:
@@ -255,7 +250,7 @@ def _row(archived: ArchivedCall) -> ShownArchivedCall:
 def _read(page: ArchivePage) -> str:
     if not page.files:
         return _t("No archived file holds calls of this time, so none was read.")
-    words = _t("Read: %(files)d files, %(size)s, of %(months)s. All are as they were signed.") % {
+    words = _t("Files read: %(files)d, %(size)s, of %(months)s. All are as they were signed.") % {
         "files": page.files,
         "size": size(page.bytes),
         "months": ", ".join(page.months),

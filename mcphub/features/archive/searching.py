@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import connection as database
 from django.utils.translation import gettext as _t
 
+from invocations.chain import service
 from invocations.chain.tables import INVOCATION
 from invocations.chain.verifier import Bad, PublicKey
 from invocations.models import McpToolInvocation
@@ -116,7 +117,7 @@ class _Positions:
 
 @dataclass(frozen=True, slots=True)
 class _ArchivedFile:
-    """`told`: what the manifest says of it."""
+    """`told`: its entry in the manifest."""
 
     manifest: Manifest
     name: str
@@ -173,6 +174,16 @@ def search(
         raise
     finally:
         _room.release()
+
+
+def manifests_of_settings() -> list[Manifest]:
+    """Return the months of the hub's archive, oldest first, in the time of a search.
+
+    Raises Bad where it is not as it was signed, and OSError.
+    """
+    deadline = SearchDeadline(settings.MCPHUB_ARCHIVE_SEARCH_SECONDS)
+    with opened(settings.MCPHUB_ARCHIVE_DIR, lambda: deadline.rest) as place:
+        return manifests.of_place(place, {key.key_id: key for key in service.keys().publics()})
 
 
 @dataclass(frozen=True, slots=True)

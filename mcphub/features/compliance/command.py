@@ -1,4 +1,4 @@
-"""`mcphub audit evidence`: what happened in a period as one signed archive, and the check of such an archive."""
+"""`mcphub audit evidence`: the record of a period as one signed archive, and the check of such an archive."""
 
 from __future__ import annotations
 
@@ -84,6 +84,9 @@ def _check(options: argparse.Namespace) -> int:
     except OSError as error:
         raise Stop(f"mcphub audit evidence: {error.filename}: {error.strerror}.", status=2) from error
     print(f"{_words(manifest)}: as signed by {manifest['log']} with {manifest['key']}.")
+    for name, about in manifest["files"].items():
+        if about.get("words") and about["lines"]:
+            print(f"{name}: {about['lines']} lines. {about['words']}")
     return 0
 
 

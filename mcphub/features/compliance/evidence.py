@@ -22,7 +22,7 @@ from typing import IO, Any, Final
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db.models import Count, Max, Min, Q, QuerySet
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from invocations.chain.commanding import CommandFailed, Signs
 from invocations.chain.keys import KeyProblem
@@ -41,7 +41,7 @@ from sessions_app.workspaces.scope import Scope, acting_in
 Row = Mapping[str, Json | date]
 
 MARK: Final = b"mcphub evidence 1\n"
-"""Before the manifest in what is signed, so that the signature serves for nothing else."""
+"""Before the manifest in the signed bytes, so that the signature serves for nothing else."""
 UNUSED_DAYS: Final = 90
 _MANIFEST, _SIGNATURE = "manifest.json", "manifest.sig"
 _MOST_MANIFEST_BYTES: Final = 1_000_000
@@ -124,9 +124,13 @@ def write_into(file: IO[bytes], period: Period, signer: Signs, language: str) ->
 
 def _filled(archive: zipfile.ZipFile, period: Period, signer: Signs, language: str) -> dict[str, Json]:
     gathered = Gathered()
-    files: dict[str, Json] = {}
+    files: dict[str, dict[str, Json]] = {}
     for name, lines in contents(period).items():
         files[name] = _written(archive, name, lines, gathered)
+    with translation.override("en"):
+        for part in declared(EvidenceFile):
+            if part.words:
+                files[part.name] = {**files[part.name], "words": str(part.words)}
     calls = period.calls()
     gathered.numbers["calls"] = calls.count()
     gathered.numbers["failed"] = calls.filter(status="error").count()
@@ -158,7 +162,7 @@ def _filled(archive: zipfile.ZipFile, period: Period, signer: Signs, language: s
     return manifest
 
 
-def _written(archive: zipfile.ZipFile, name: str, lines: Iterable[Row], gathered: Gathered) -> Json:
+def _written(archive: zipfile.ZipFile, name: str, lines: Iterable[Row], gathered: Gathered) -> dict[str, Json]:
     size = count = 0
     digest = hashlib.sha256()
     kept = gathered.tables.setdefault(name, [])
@@ -200,8 +204,15 @@ def _verifications(period: Period) -> Iterator[Row]:
 
 
 def _removals(period: Period) -> Iterator[Row]:
-    rows = period.of(AuditTombstone.objects.all(), "removed_at")
-    return _rows(rows, "removed_at", "kind", "first_block", "last_block", "row_count", "text", "signature")
+    """Removals in the period, and those of its blocks whenever they were."""
+    sealed = period.of(AuditBlock.objects.all(), "sealed_at").aggregate(first=Min("number"), last=Max("number"))
+    wanted = Q(removed_at__gte=period.since, removed_at__lt=period.until)
+    if sealed["first"] is not None:
+        wanted |= Q(last_block__gte=sealed["first"], first_block__lte=sealed["last"])
+    return _rows(
+        AuditTombstone.objects.filter(wanted),
+        *("removed_at", "kind", "first_block", "last_block", "row_count", "text", "signature"),
+    )
 
 
 def _retention(period: Period) -> Iterator[Row]:

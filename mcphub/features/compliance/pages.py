@@ -1,4 +1,4 @@
-"""The page of evidence: a period, what its archive holds, and the archive, signed and streamed while it is written."""
+"""The page of evidence: a period, the files of its archive, and these, signed and streamed while it is written."""
 
 from __future__ import annotations
 

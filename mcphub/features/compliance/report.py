@@ -54,10 +54,12 @@ def titles() -> dict[str, str]:
 
 def _section(name: str, title: str, numbers: Counter[str], tables: Mapping[str, Any]) -> dict[str, Any]:
     rows: list[dict[str, Json]] = tables[name]
+    words = {part.name: part.words for part in declared(EvidenceFile)}
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return {
         "name": name,
         "title": title,
+        "words": words.get(name, ""),
         "count": numbers[name],
         "left": numbers[name] - len(rows),
         "columns": columns,

@@ -27,7 +27,7 @@ def test_an_archive_is_written_and_checked_with_the_public_keys_alone(home: Path
     keys = str(home / "audit" / "public.keys")
     (tmp_path / "elsewhere").mkdir()
     done = run(tmp_path / "elsewhere", "audit", "evidence", "--check", str(archive), "--key", keys)
-    assert "13 files of 2026-01-01 to " in done.stdout, done.stderr
+    assert "14 files of 2026-01-01 to " in done.stdout, done.stderr
     again = run(home, "audit", "evidence", "--from", "2026-01-01", "-o", str(archive))
     assert (again.returncode, "File exists" in again.stderr) == (2, True)
 

@@ -241,6 +241,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Hub:
     hub.run("audit", "hold", "set", "case 9", "--tool", "pay", "--reason", "court")
     hub.run("audit", "hold", "set", "case 8", "--tool", "mail", "--reason", "claim")
     hub.run("audit", "hold", "release", "case 8", "--reason", "settled")
+    hub.facts["month"] = hub.run("audit", "archive")[:7]
+    manifest = hub.home / "audit/archive" / hub.facts["month"] / "manifest.json"
+    hub.facts["manifest"] = hashlib.sha256(manifest.read_bytes()).hexdigest()
     hub.run("audit", "retain")
     hub.run("audit", "checkpoint")
     hub.run("audit", "verify")
@@ -476,7 +479,12 @@ def _(archive: Archive) -> Any:
 def _(archive: Archive) -> Any:
     lines = archive["removals.jsonl"]
     assert all(archive.covers(line["removed_at"]) for line in lines)
-    return [line.of("kind", "first_block", "last_block", "row_count") for line in lines]
+    (month,) = archive["archived.jsonl"]
+    return (
+        [line.of("kind", "first_block", "last_block", "row_count") for line in lines],
+        month.of("month", "first_block", "last_block", "rows", "removed_rows", "manifest", "state"),
+        Path(month["place"]).name,
+    )
 
 
 @answers(20)
@@ -490,6 +498,7 @@ def _(archive: Archive) -> Any:
 
 
 def facts(hub: Hub) -> dict[int, Any]:
+    month = hub.facts["month"]
     return {
         1: (None, *hub.facts["period"]),
         2: {
@@ -541,7 +550,11 @@ def facts(hub: Hub) -> dict[int, Any]:
         16: [("write_stop.created", "anna", True), ("write_stop.changed", "boris", False)],
         17: [("bodies.read", "rita"), ("audit.exported", "machine")],
         18: ((30, 20), [("case 9", "court", {"tool": "pay"}, True), ("case 8", "claim", {"tool": "mail"}, False)]),
-        19: [("rows", 0, 0, hub.facts["removed"])],
+        19: (
+            [("rows", 0, 0, hub.facts["removed"])],
+            (month, 0, 0, hub.facts["removed"], hub.facts["removed"], hub.facts["manifest"], "as signed"),
+            month,
+        ),
         20: ([""], hub.facts["roots"]),
     }
 
