@@ -161,9 +161,10 @@ class RecordedAdmin(HubAdmin):
     def _is_there(self, key: str) -> bool:
         """Return whether there is a row with this key, be it one that the page keeps from the person."""
         try:
-            return self.model._base_manager.filter(pk=key).exists()
+            found: bool = self.model._base_manager.filter(pk=key).exists()
         except (ValidationError, ValueError):
             return False
+        return found
 
     def _changes(self, event: AuditEvent) -> list[SafeString]:
         return _changes(self.model, event)

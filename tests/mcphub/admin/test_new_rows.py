@@ -35,7 +35,7 @@ def test_no_form_of_a_new_row_shows_times_or_a_version(log_in: Callable[..., Any
 
 
 def test_a_function_whose_long_name_is_taken_gets_a_numbered_one_that_fits(log_in: Callable[..., Any]) -> None:
-    long = "f" * McpToolDefinition._meta.get_field("name").max_length
+    long = "f" * (McpToolDefinition._meta.get_field("name").max_length or 0)
 
     def answers() -> str:
         """Answer."""
