@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.auth.models import AbstractUser, AnonymousUser
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -154,9 +154,17 @@ class RecordedAdmin(HubAdmin):
         if not self.has_view_or_change_permission(request, row):
             raise PermissionDenied
         events = reading.events_of(self.model, unquote(object_id))
-        if row is None and not events.exists():
+        if row is None and (self._is_there(unquote(object_id)) or not events.exists()):
             raise Http404
         return row, events
+
+    def _is_there(self, key: str) -> bool:
+        """Return whether there is a row with this key, be it one that the page keeps from the person."""
+        try:
+            found: bool = self.model._base_manager.filter(pk=key).exists()
+        except (ValidationError, ValueError):
+            return False
+        return found
 
     def _changes(self, event: AuditEvent) -> list[SafeString]:
         return _changes(self.model, event)

@@ -51,6 +51,12 @@ class JSONText(_Text):
     def value_to_string(self, obj: models.Model) -> Json:
         return self.value_from_object(obj)
 
+    def save_form_data(self, instance: models.Model, data: object) -> None:
+        """Take a field that was emptied for one with the default: null is no value of most."""
+        super().save_form_data(
+            instance, self.get_default() if data is None and not self.null and self.has_default() else data
+        )
+
     def formfield(self, **kwargs: Any) -> forms.Field | None:
         return super(models.TextField, self).formfield(**{"form_class": forms.JSONField, **kwargs})
 

@@ -194,7 +194,7 @@ def test_extensions_that_cannot_pass_are_refused(api, names):
     assert "extensions" in error_of(refused, 409, "conflict")["details"]["fields"]
 
 
-@pytest.mark.parametrize("names", [[""], [None], [["a"]], {"com.example/a": {}}, "com.example/a"])
+@pytest.mark.parametrize("names", [[""], [None], [1], [["a"]], {"com.example/a": {}}, "com.example/a"])
 def test_extensions_are_a_list_of_names(api, names):
     refused = api.post("/api/connections/", {**WORDS, "extensions": names}, content_type="application/json")
     (field,) = error_of(refused, 400, "invalid_params")["details"]["fields"]

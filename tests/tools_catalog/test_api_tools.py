@@ -49,6 +49,12 @@ def names(response):
     return [row["name"] for row in response.json()["results"]]
 
 
+@pytest.mark.parametrize("function", [["a"], {"a": 1}, 1, None])
+def test_a_function_is_named_by_a_text(function, operator):
+    answer = post(operator, backend="python", configuration={"function": function})
+    assert "configuration" in error_of(answer, 409, "conflict")["details"]["fields"]
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [

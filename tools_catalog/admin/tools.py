@@ -51,11 +51,13 @@ _MOST_TOOLSETS = 100
 
 
 def _free_name(name: str) -> str:
-    """Return the name, numbered if another tool has it."""
-    taken: set[str] = set(McpToolDefinition.objects.filter(name__startswith=name).values_list("name", flat=True))
-    return next(
-        each for each in itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2))) if each not in taken
+    """Return the name, numbered if another tool has it, and then cut where it would be too long."""
+    most = McpToolDefinition._meta.get_field("name").max_length or 0
+    endings = itertools.chain([""], (f"_{n}" for n in itertools.count(2)))
+    taken: set[str] = set(
+        McpToolDefinition.objects.filter(name__startswith=name[: most - 9]).values_list("name", flat=True)
     )
+    return next(each for end in endings if (each := name[: most - len(end)] + end) not in taken)
 
 
 def _chosen_kind(request: HttpRequest) -> ToolKind | None:

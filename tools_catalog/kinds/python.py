@@ -55,7 +55,7 @@ class PythonKind(ToolKind):
 
     def check(self, tool: DefinedTool) -> None:
         reference = tool.configuration.get("function")
-        if reference not in python.registry:
+        if not isinstance(reference, str) or reference not in python.registry:
             raise ValueError(
                 _t("No function named %(name)r is registered. Registered: %(known)s")
                 % {"name": reference, "known": ", ".join(sorted(python.registry)) or "-"}

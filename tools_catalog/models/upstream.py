@@ -334,14 +334,14 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
             spec.parse_headers(self.headers)
         except ValueError as error:
             problems["headers"] = str(error)
-        if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
-            problems["headers" if self.url else "profile"] = problem
-        problems |= self._problems_of_account()
         if wrong := vendors.wrong_names(self.extensions):
             problems["extensions"] = _(
                 "%(name)s can't be passed. List up to %(most)s names of other vendors' extensions, such as "
                 "com.example/search."
             ) % {"name": wrong, "most": vendors.MOST}
+        if self.enabled and not problems and (problem := Secret.problem_of(self.secrets())):
+            problems["headers" if self.url else "profile"] = problem
+        problems |= self._problems_of_account()
         if self.transport == spec.SSE and self.era == spec.STATELESS:
             problems["era"] = _("Stateless revisions don't support HTTP+SSE. Choose another era.")
         for field in ("slug", "transport"):

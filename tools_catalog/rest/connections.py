@@ -73,7 +73,7 @@ class ConnectionSerializer(RowSerializer[McpConnection]):
         help_text="Given to its tools when they are first approved.",
     )
     extensions = serializers.ListField(
-        child=serializers.CharField(max_length=200),
+        child=StrictText(max_length=200),
         required=False,
         help_text="Extensions of other vendors, by name, that client and upstream learn of each other.",
     )

@@ -13,7 +13,7 @@ from mcphub.process.doctor import Finding
 
 def check() -> Iterator[Finding]:
     place = str(settings.MCPHUB_ARCHIVE_DIR)
-    if not place.startswith(places.S3):
+    if "://" not in place:
         return
     try:
         with places.opened(place) as archive:

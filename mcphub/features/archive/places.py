@@ -25,7 +25,7 @@ from django.conf import settings
 
 from invocations.chain.verifier import Bad
 from mcphub.features.archive import files
-from sessions_app.protocol.errors import HubError
+from sessions_app.protocol.errors import EgressRefused, HubError
 from tools_catalog.egress import guard, object_store
 from tools_catalog.egress.object_store import PIECE_BYTES, Credential, ObjectStore, StoredObject
 from tools_catalog.egress.rules import EgressPolicy
@@ -34,6 +34,7 @@ from tools_catalog.egress.sending import PATIENCE_SECONDS, HttpSender, NotDelive
 MONTH: Final = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])")
 MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
 S3: Final = "s3://"
+_WRITTEN: Final = re.compile(r"s3://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[^?#]*)?")
 _MIB = 1024 * 1024
 _PAUSES_SECONDS = (0.5, 2.0, 8.0)
 """Between the tries of a request that found the store busy or gone."""
@@ -75,9 +76,11 @@ class ArchivePlace(Protocol):
 @contextmanager
 def opened(place: str | Path, rest: Callable[[], float] = lambda: PATIENCE_SECONDS) -> Iterator[ArchivePlace]:
     """Yield a place. `rest` returns the seconds that reading may still take. Raises OSError where it has no access."""
-    if not str(place).startswith(S3):
+    if "://" not in str(place):
         yield FolderPlace(Path(place))
         return
+    if not _WRITTEN.fullmatch(str(place)):
+        raise OSError(errno.EINVAL, "it is neither a folder nor s3://bucket/prefix", str(place))
     credential, address, region = _access(str(place))
     with HttpSender(EgressPolicy.from_settings(), guard.proxy_of_settings()) as sender:
         yield ObjectPlace(str(place), ObjectStore(sender, address, credential, region), rest)
@@ -252,7 +255,7 @@ class ObjectPlace:
                 may_pass = problem.status in (0, 429) or problem.status >= 500
                 pause = max(next(pauses, self._rest()), problem.after_seconds)
                 if not may_pass or isinstance(problem.__cause__, HubError) or pause >= self._rest():
-                    raise OSError(errno.EIO, str(problem), address) from problem
+                    raise OSError(errno.EIO, str(problem).rstrip("."), address) from problem
             time.sleep(pause)  # a store sends no word when it is well again
 
 
@@ -273,6 +276,10 @@ def _access(place: str) -> tuple[Credential, str, str]:
         raise OSError(errno.EACCES, "no AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, and no credentials file", place)
     region = given("AWS_REGION") or given("AWS_DEFAULT_REGION") or "us-east-1"
     endpoint = given("AWS_ENDPOINT_URL_S3") or given("AWS_ENDPOINT_URL") or f"https://s3.{region}.amazonaws.com"
+    try:
+        EgressPolicy.from_settings().check_url(endpoint)
+    except EgressRefused as error:
+        raise OSError(errno.EINVAL, f"AWS_ENDPOINT_URL: {str(error).rstrip('.')}", place) from error
     credential = Credential(found.access_key, found.secret_key, found.token or "")
     return credential, f"{endpoint.rstrip('/')}/{place.removeprefix(S3).strip('/')}", region
 

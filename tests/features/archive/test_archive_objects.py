@@ -215,6 +215,22 @@ def test_the_doctor_names_an_archive_without_access_and_one_that_keeps_no_versio
     assert ["no credentials file" in each.what for each in doctor.check()] == [True]
 
 
+@pytest.mark.parametrize("place", ["s3://", "s3:///x", "S3://bucket/x", "gs://bucket/x", "s3://bucket/a?b"])
+def test_a_place_that_is_neither_a_folder_nor_a_bucket_is_named(place: str, settings) -> None:
+    settings.MCPHUB_ARCHIVE_DIR = place
+    assert ["neither a folder nor s3://bucket/prefix" in each.what for each in doctor.check()] == [True]
+
+
+@pytest.mark.parametrize("endpoint", ["store", "https://", "http://[", "https://store.example.org:99999"])
+def test_an_endpoint_that_is_no_address_is_named(endpoint: str, settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+    settings.MCPHUB_ARCHIVE_DIR = "s3://bucket/x"
+    found = list(doctor.check())
+    assert ["AWS_ENDPOINT_URL: " in each.what and ".." not in each.what for each in found] == [True]
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hub")

@@ -9,6 +9,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
 from mcphub.features.notifications.models import Subscription
+from sessions_app.history.reading import history_of
 
 pytestmark = pytest.mark.django_db
 LIST = "/admin/telling/subscription/"
@@ -42,6 +43,10 @@ def test_members_of_a_group_share_its_subscription_and_others_do_not_see_it() ->
     assert ben.get(f"{LIST}{row.pk}/change/").status_code == 200
     assert ROW["name"] not in eve.get(LIST).content.decode()
     assert eve.get(f"{LIST}{row.pk}/change/").status_code == 302  # there is no such row
+    assert ben.get(f"{LIST}{row.pk}/history/").status_code == 200
+    assert eve.get(f"{LIST}{row.pk}/history/").status_code == 404
+    event = history_of(row).get()
+    assert eve.get(f"{LIST}{row.pk}/history/{event.pk}/").status_code == 404
     ben.post(f"{LIST}{row.pk}/change/", {**ROW, "name": "rota", "address": "", "group": ""})
     row.refresh_from_db()
     assert (row.name, row.owner) == ("rota", "group:Payments")

@@ -72,6 +72,16 @@ def test_the_overview_leads_to_the_connections_with_an_error(log_in) -> None:
     assert shown(f"{where}?state=disconnected") == [rows["none"]]
 
 
+@pytest.mark.parametrize(("written", "kept"), [("", []), ("null", []), ('[["a"]]', None), ('"a"', None), ("{}", None)])
+def test_passed_extensions_are_a_list_of_names_or_emptied(written: str, kept: list[str] | None, log_in) -> None:
+    client = log_in("Upstream manager")
+    row = McpConnectionFactory(slug=WORDS["slug"], extensions=["com.example/search"])
+    page = client.post(reverse(CHANGE, args=[row.pk]), {**WORDS, "prefix": row.prefix, "extensions": written})
+    assert page.status_code == (200 if kept is None else 302)
+    row.refresh_from_db()
+    assert row.extensions == (["com.example/search"] if kept is None else kept)
+
+
 def test_its_page_says_since_when_it_stands_and_when_it_was_used(log_in) -> None:
     row = McpConnectionFactory()
     first = timezone.now() - timedelta(hours=1)

@@ -12,7 +12,8 @@ from django.urls import reverse
 import mcphub.urls  # noqa: F401 - registers the pages of the admin
 from sessions_app.history.reading import history_of
 from tests.factories import McpToolDefinitionFactory
-from tools_catalog.models import McpToolset
+from tools_catalog.backends import python
+from tools_catalog.models import McpToolDefinition, McpToolset
 
 pytestmark = pytest.mark.django_db
 
@@ -31,6 +32,26 @@ def test_no_form_of_a_new_row_shows_times_or_a_version(log_in: Callable[..., Any
         assert not [field for field in shown if getattr(field, "is_moment", False)], model
         assert all(options["fields"] for _name, options in form.fieldsets), model
     assert seen > 15
+
+
+def test_a_function_whose_long_name_is_taken_gets_a_numbered_one_that_fits(log_in: Callable[..., Any]) -> None:
+    long = "f" * (McpToolDefinition._meta.get_field("name").max_length or 0)
+
+    def answers() -> str:
+        """Answer."""
+        return "42"
+
+    python.tool(name=long)(answers)
+    reference = next(each for each, known in python.registry.items() if known.function is answers)
+    try:
+        for taken in (long, long[:-2] + "_2"):
+            McpToolDefinitionFactory(name=taken)
+        form = log_in("superuser").get(
+            reverse("admin:tools_catalog_mcptooldefinition_add"), {"kind": "python", "function": reference}
+        )
+    finally:
+        del python.registry[reference]
+    assert form.context["adminform"].form.initial["name"] == long[:-2] + "_3"
 
 
 def test_the_entry_of_a_creation_shows_the_row_once(log_in: Callable[..., Any]) -> None:
