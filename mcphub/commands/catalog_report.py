@@ -22,7 +22,7 @@ def tell(report: Report, *, dry_run: bool) -> int:
     for name, why in report.refused:
         print(f"{name}: {why}", file=sys.stderr)
     if report.refused:
-        raise Stop(f"mcphub catalog load: nothing was loaded, {len(report.refused)} entries were refused.")
+        raise Stop(f"mcphub catalog load: nothing was loaded; refused entries: {len(report.refused)}.")
     for name in report.kept:
         print(f"{name}: was edited here and is kept; --overwrite replaces it.", file=sys.stderr)
     for name in report.missing_secrets:

@@ -72,7 +72,7 @@ def _import(options: argparse.Namespace) -> int:
     for key, why in report.refused:
         print(f"{key}: {why}", file=sys.stderr)
     if report.refused:
-        raise Stop(f"mcphub catalog import: nothing was imported, {len(report.refused)} operations were refused.")
+        raise Stop(f"mcphub catalog import: nothing was imported; refused operations: {len(report.refused)}.")
     for note in report.notes:
         print(note, file=sys.stderr)
     if options.dry_run:

@@ -118,7 +118,7 @@ def _import(options: argparse.Namespace, found: ReadConfiguration) -> int:
     for name, why in [*left, *saved.refused]:
         print(f"{name}: left out: {why}", file=sys.stderr)
     if saved.refused:
-        raise Stop(f"mcphub connection {options.verb}: nothing was saved, {len(saved.refused)} servers were refused.")
+        raise Stop(f"mcphub connection {options.verb}: nothing was saved; refused servers: {len(saved.refused)}.")
     words = f"{len(saved.connections)} new, {len(there)} there already, {len(left)} left out"
     print(f"{words}; dry run, nothing was changed" if options.dry_run else words)
     if options.dry_run or not saved.connections:
