@@ -171,10 +171,10 @@ def granted(asked: Asked) -> str:
     return "" if standing is not None and standing.status in (Status.APPROVED, Status.DENIED) else found
 
 
-def _standing(asked: Asked, now: datetime.datetime) -> McpApproval | None:
-    """Return the unexpired request about this very call, decided or not."""
+def _standing(asked: Asked, now: datetime.datetime, *, but: str = "") -> McpApproval | None:
+    """Return the unexpired request about this very call, decided or not; `but` is the ID of one that does not count."""
     mine = McpApproval.objects.filter(principal=asked.source.principal, turn_id="", binding=asked.binding)
-    row = mine.order_by("-created_at").first()
+    row = mine.exclude(pk=but).order_by("-created_at").first()
     if row is None or row.expires_at <= now or row.status == Status.EXPIRED:
         return None
     return row if row.created_at >= _since(asked.ask) else None
@@ -205,7 +205,12 @@ def attach(asked: Asked) -> McpApproval:
     _check_room(principal, now)
     try:
         with transaction.atomic():
-            return _create(asked, bound, key, now)
+            made = _create(asked, bound, key, now)
+            if (row := _standing(asked, now, but=made.pk)) is None:
+                return made
+            # Asked by another worker and decided since `_standing` looked: a second question would have no answer.
+            transaction.set_rollback(True)
+            return row
     except IntegrityError:  # another worker asked in the same moment; somebody may have decided since
         return _standing(asked, timezone.now()) or mine.filter(binding=bound).latest("created_at")
 

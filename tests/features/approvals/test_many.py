@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -83,6 +84,24 @@ def test_one_more_than_ten_thousand_is_refused_and_so_is_one_more_than_a_caller_
         asking.attach(asked("key:one", n=MOST_OF_CALLER))
     assert asking.attach(asked("key:one", n=0)).status == "pending"  # what waits already is attached to
     assert asking.attach(asked("key:two", n=0)).status == "pending"
+
+
+@pytest.mark.parametrize("status", ["denied", "approved"])
+def test_a_call_that_another_worker_asked_about_and_somebody_decided_meanwhile_is_not_asked_again(status: str) -> None:
+    one, made = asked("key:one", n=1), []
+
+    def elsewhere(execute: Any, sql: str, *more: Any) -> Any:
+        """Ask and decide just before this worker's own question is written."""
+        if sql.startswith('INSERT INTO "invocations_mcpapproval"') and not made:
+            made.append("")
+            row = asking.attach(one)
+            McpApproval.objects.filter(pk=row.pk).update(status=status, decided_at=timezone.now())
+            made[0] = row.pk
+        return execute(sql, *more)
+
+    with connection.execute_wrapper(elsewhere):
+        row = asking.attach(one)
+    assert (row.pk, row.status) == (made[0], status)
 
 
 @pytest.mark.parametrize("rows", [5, 40])
