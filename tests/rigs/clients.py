@@ -49,8 +49,10 @@ class Entry:
     def told(self, message: Mapping[str, Any]) -> None:
         """Take an answer of JSON-RPC, or a frame of the remote profile."""
         self.waits.append(time.monotonic() - self.asked_at)
+        frame = message.get("details", {})
+        if frame.get("errorCode") == "interrupted" and "result" in frame:
+            message = frame  # the end of the call, as the other transports have it; asking again changes nothing
         if "result" not in message:
-            frame = message.get("details", {})
             told = message["error"]["data"] if "error" in message else {"errorCode": message["code"], **frame}
             self.refusals.append(told["errorCode"] + ("" if told.get("retryable") else "!"))
             return
