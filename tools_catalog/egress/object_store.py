@@ -138,9 +138,16 @@ class ObjectStore:
         request = AWSRequest(method, url, headers=signed, data=body)
         by = Credentials(self._credential.access_id, self._credential.secret, self._credential.token or None)
         S3SigV4Auth(by, "s3", self._region).add_auth(request)
-        return self._sender.send(
-            method, url, dict(request.headers.items()), body, most_bytes=most_bytes, seconds=seconds
-        )
+        try:
+            return self._sender.send(
+                method, url, dict(request.headers.items()), body, most_bytes=most_bytes, seconds=seconds
+            )
+        except NotDelivered as problem:
+            with suppress(ParseError):
+                error = fromstring(problem.body)  # noqa: S314 - as in _xml
+                if code := _text(error, "Code"):
+                    problem.args = (f"status {problem.status}, {code}: {_text(error, 'Message').rstrip('.')}",)
+            raise
 
 
 def _xml(answer: TargetAnswer) -> Element:

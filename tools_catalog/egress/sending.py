@@ -25,10 +25,11 @@ MOST_PAUSE_SECONDS = 300.0
 class NotDelivered(Exception):
     """A delivery did not arrive, or nobody can know that it did. The message is the reason, without secrets."""
 
-    def __init__(self, why: str, *, status: int = 0, after_seconds: float = 0.0) -> None:
+    def __init__(self, why: str, *, status: int = 0, after_seconds: float = 0.0, body: bytes = b"") -> None:
         super().__init__(why)
         self.status = status
         """Of the answer; 0: there was none."""
+        self.body = body
         self.after_seconds = after_seconds
         """For so long the receiver asks to be left alone."""
 
@@ -105,7 +106,7 @@ def _refusal(answer: httpx2.Response, body: bytes) -> NotDelivered:
     said = "".join(letter if letter.isprintable() else " " for letter in body.decode(errors="replace"))[:_SHOWN].strip()
     words = f"it answered with status {answer.status_code}" + (f": {said}" if said else "")
     pause = _pause(answer.headers.get("retry-after", "")) if answer.status_code in (429, 503) else 0.0
-    return NotDelivered(words, status=answer.status_code, after_seconds=pause)
+    return NotDelivered(words, status=answer.status_code, after_seconds=pause, body=body)
 
 
 def _pause(told: str) -> float:

@@ -275,11 +275,12 @@ def _access(place: str) -> tuple[Credential, str, str]:
     if found is None:
         raise OSError(errno.EACCES, "no AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, and no credentials file", place)
     region = given("AWS_REGION") or given("AWS_DEFAULT_REGION") or "us-east-1"
-    endpoint = given("AWS_ENDPOINT_URL_S3") or given("AWS_ENDPOINT_URL") or f"https://s3.{region}.amazonaws.com"
+    variable = next((name for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") if given(name)), "")
+    endpoint = os.environ[variable] if variable else f"https://s3.{region}.amazonaws.com"
     try:
         EgressPolicy.from_settings().check_url(endpoint)
     except EgressRefused as error:
-        raise OSError(errno.EINVAL, f"AWS_ENDPOINT_URL: {str(error).rstrip('.')}", place) from error
+        raise OSError(errno.EINVAL, f"{variable or 'AWS_REGION'}: {str(error).rstrip('.')}", place) from error
     credential = Credential(found.access_key, found.secret_key, found.token or "")
     return credential, f"{endpoint.rstrip('/')}/{place.removeprefix(S3).strip('/')}", region
 

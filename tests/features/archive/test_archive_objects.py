@@ -228,7 +228,7 @@ def test_an_endpoint_that_is_no_address_is_named(endpoint: str, settings, monkey
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
     settings.MCPHUB_ARCHIVE_DIR = "s3://bucket/x"
     found = list(doctor.check())
-    assert ["AWS_ENDPOINT_URL: " in each.what and ".." not in each.what for each in found] == [True]
+    assert ["AWS_ENDPOINT_URL_S3: " in each.what and ".." not in each.what for each in found] == [True]
 
 
 @pytest.fixture(scope="module")
