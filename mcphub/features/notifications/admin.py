@@ -145,7 +145,7 @@ class SubscriptionAdmin(RecordedAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Subscription]:
         """A person sees their own and their groups': an address may be a password, and notifications are personal."""
         rows = super().get_queryset(request).select_related("group")
-        return rows.filter(noticing.managed_by(request.user))  # type: ignore[arg-type]
+        return rows.filter(noticing.managed_by(request.user))  # type: ignore[arg-type]  # the console has people alone
 
     def get_form(
         self, request: HttpRequest, obj: Subscription | None = None, change: bool = False, **kwargs: object
@@ -249,7 +249,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
-        managed = noticing.managed_by(request.user)  # type: ignore[arg-type]
+        managed = noticing.managed_by(request.user)  # type: ignore[arg-type]  # the console has people alone
         return super().get_queryset(request).filter(subscription__in=Subscription.objects.filter(managed))
 
     def has_replay_permission(self, request: HttpRequest) -> bool:

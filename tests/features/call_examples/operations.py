@@ -1,10 +1,10 @@
-"""What an operator does to examples of use."""
+"""An operator's steps with examples of use."""
 
 from __future__ import annotations
 
 
 def take(tool: str) -> list[str]:
-    """Give a tool the examples that its recorded calls propose."""
+    """Save the examples that a tool's recorded calls propose."""
     from mcphub.features.call_examples.lines import MOST
     from mcphub.features.call_examples.models import ToolExamples
     from mcphub.features.call_examples.taking import proposed
