@@ -87,7 +87,7 @@ class CallRows:
     def stored_with(self, outcome: str) -> StoredBodies | None:
         """How the bodies are recorded once there is a result or an error; None where all are as they are."""
         if self.stored is None:
-            self.stored = stored_outcome(self.arguments, outcome, self.redactor)
+            self.stored = stored_outcome(self.arguments, outcome, self.redactor, self.configuration.redaction.longest)
         return self.stored
 
     @property
@@ -98,7 +98,7 @@ class CallRows:
         return self.stored
 
     def _show(self, arguments: Json, text: str) -> None:
-        self.stored = stored = stored_bodies(arguments, text, self.redactor)
+        self.stored = stored = stored_bodies(arguments, text, self.redactor, self.configuration.redaction.longest)
         self.arguments = text if stored is None else stored.arguments
         """As they are recorded: canonical JSON."""
         self.digest = json.digest(text) if stored is None else stored.digest

@@ -74,8 +74,8 @@ class RecordQuotas:
     def count(self, record: CallRecord) -> None:
         """Count a record appended to the ledger."""
         principal = record.principal
-        self._counted[principal] += record.size_bytes
-        if self._counted[principal] >= _AT_ONCE_BYTES and self._ticker is not None:
+        self._counted[principal] = counted = self._counted.get(principal, 0) + record.size_bytes
+        if counted >= _AT_ONCE_BYTES and self._ticker is not None:
             drawing = asyncio.create_task(self._draw_quietly(principal))
             self._drawing.add(drawing)
             drawing.add_done_callback(self._drawing.discard)

@@ -13,6 +13,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from django.conf import settings
+
 from invocations.redaction.hiding import Hidden, Keys, tag
 from invocations.redaction.names import Nearby, Same, any_case, is_near, names_in
 from invocations.redaction.places import Annotated, Headers, Marker, Path, Paths, Schemas, Undescribed, parse
@@ -170,6 +172,8 @@ class RedactionPolicy:
 
     def __init__(self, rules: Iterable[RedactionRule] = (), keys: Keys = ()) -> None:
         self.rules = tuple(rules)
+        self.longest: int = settings.MCPHUB_AUDIT_BODY_CHARACTERS
+        """Characters of a body; longer ones are cut short."""
         self._keys = keys
         self._known: dict[str, tuple[Any, Redactor | None]] = {}
 
