@@ -154,11 +154,12 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
         named_here = selection.named_by_view(called.get("name"), exchange.source.caller)
         called = called if named_here == called.get("name") else {**called, "name": named_here}
     # The headers speak of the call as it was sent.
-    headers = exchange.headers if called is params else None
+    headers = exchange.headers if called is params and selection.has_param_headers else None
     params = called
     name, arguments = params.get("name"), params.get("arguments", {})
-    named = selection.real_name(name) if isinstance(name, str) else ""
-    may_be_task = "task" in params or named in selection.tasking
+    may_be_task = "task" in params or bool(
+        selection.tasking and isinstance(name, str) and selection.real_name(name) in selection.tasking
+    )
     rounds = exchange.resumed("tools/call", params)
 
     def check(tool: Tool) -> None:
@@ -182,7 +183,7 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
     )
     if rounds is not None and rounds.continues:
         exchange = exchange.going_on(rounds.continues)
-    tool = selection.tools.get(named) if may_be_task else None
+    tool = selection.tools.get(selection.real_name(name)) if may_be_task and isinstance(name, str) else None
     if tool is not None:
         start = exchange.tasks.start(exchange, params, tool)
         if start is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any, ClassVar
 
 from channels.consumer import AsyncConsumer
@@ -64,11 +64,18 @@ class HubConsumer(AsyncConsumer):
     checked: CheckedHeaders | None = None
     """None until the headers have let the request in."""
     caller: Caller
-    is_notification = False
-    """The body is one, good or bad: then an error has a status, and no body."""
+    message: Json = None
+    """The body as it came."""
     has_begun = False
     """The answer has: its status can no longer change."""
     _request_turn: RequestTurn | None = None
+
+    @classmethod
+    def as_asgi(cls, **initkwargs: Any) -> Any:
+        def application(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+            return cls(**initkwargs)(scope, receive, send)
+
+        return application
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.scope = scope
@@ -214,8 +221,7 @@ class HubConsumer(AsyncConsumer):
 
     async def read_message(self) -> Json:
         """Read a message, or several; raise as `read_json`."""
-        value = await self.read_json()
-        self.is_notification = jsonrpc.is_notification(value)
+        self.message = value = await self.read_json()
         return value
 
     async def gone(self) -> None:
@@ -269,7 +275,7 @@ class HubConsumer(AsyncConsumer):
         """Answer an error that ends the request, with the HTTP status and a JSON-RPC body."""
         if self.has_begun:
             return
-        if self.is_notification:
+        if jsonrpc.is_notification(self.message):
             failures.log("A notification was refused", error.code, error.correlation_id)
             await self.respond(self.status_of(error), b"", self._hints(error))
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable
 from typing import ClassVar
 
 from mcphub.server import methods
@@ -41,7 +42,7 @@ class StreamableHttpEndpoint(HubConsumer):
     async def handle(self) -> None:
         method = self.scope["method"]
         assert self.checked is not None
-        if self.toolset:
+        if "mcphub.toolset" in self.scope:
             self.selection()
         if self.checked.verdict.is_stateless:
             if method != "POST":
@@ -57,12 +58,12 @@ class StreamableHttpEndpoint(HubConsumer):
 
     # The stateless era ---------------------------------------------------------------------------
 
-    async def _read(self) -> Json:
+    def _read(self) -> Awaitable[Json]:
         """Return the decoded body of a POST that takes the answers we give."""
         assert self.checked is not None
         if not self.checked.verdict.accepts:
             raise NotAcceptable
-        return await self.read_message()
+        return self.read_message()
 
     async def _describing_itself(self, value: Json) -> None:
         climbed = envelope.climb(value, self.headers, methods.STATELESS)

@@ -136,6 +136,8 @@ class Selection:
         self.aliases = {alias.name: alias for alias in aliases if alias.leads_to in self.tools}
         self.tasking = frozenset(tool.name for tool in self.tools.values() if tool.task_support != "forbidden")
         """Names of the tools that may run as tasks."""
+        self.has_param_headers = any(tool.param_headers for tool in self.tools.values())
+        """Whether headers repeat arguments of a tool."""
         shown = self.tools if listed is None else listed
         for_models = {
             name: entry for name, entry in shown.items() if not isinstance(entry, Tool) or entry.is_for_models
