@@ -57,7 +57,8 @@ class CallRows:
         self.workspace = recorded_in(source, tool.workspace)
         """The workspace of its record."""
         self.redactor = exchange.configuration.redaction.of(tool.name, tool.unchanged_definition or tool.definition)
-        self.request_json = None if request.request_id is None else json.canonical(request.request_id)
+        number = request.request_id
+        self.request_json = str(number) if type(number) is int else None if number is None else json.canonical(number)
         """The client's request id as canonical JSON; with the session it is how the client names the call."""
         self.received = received
         self.session = source.live_session_id

@@ -127,7 +127,8 @@ class CallContext:
 
     @property
     def workspace(self) -> Scope | None:
-        return of_caller(self.source.caller)
+        caller = self.source.caller
+        return None if caller.workspace is None else of_caller(caller)
 
     @property
     def deadline(self) -> Work:

@@ -136,10 +136,9 @@ class Ledger:
         Requests that came together share a commit, and the writer does not ask for the interpreter lock while they
         are still being read.
         """
-        count = len(self._queue)
-        if count > seen and turns:
-            assert self._loop is not None
-            self._loop.call_soon(self._wake_writer, count, turns - 1)
+        count, loop = len(self._queue), self._loop
+        if turns and count > seen and loop is not None:
+            loop.call_soon(self._wake_writer, count, turns - 1)
             return
         self._is_waking = False
         self._wake.put(None)
@@ -173,13 +172,12 @@ class Ledger:
         waiting = self._waiting
         for record, verdict in settled:
             future = record.future
-            committed = Verdict() if record.in_doubt else verdict
-            if isinstance(verdict, BaseException):
-                if not future.done():
-                    future.set_exception(verdict)
-            elif not future.done():
+            if type(verdict) is Verdict and not future.done():
                 future.set_result(verdict)
                 continue
+            committed = Verdict() if record.in_doubt else verdict
+            if isinstance(verdict, BaseException) and not future.done():
+                future.set_exception(verdict)
             if record.on_abandoned is not None and not isinstance(committed, BaseException):
                 record.on_abandoned(committed)
         while waiting and waiting[0].future.done():

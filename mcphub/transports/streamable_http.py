@@ -39,7 +39,7 @@ TRANSPORT = transports.STREAMABLE_HTTP.name
 class StreamableHttpEndpoint(HubConsumer):
     allowed_methods: ClassVar[tuple[str, ...]] = ("POST", "GET", "DELETE")
 
-    async def handle(self) -> None:
+    def handle(self) -> Awaitable[None]:
         method = self.scope["method"]
         assert self.checked is not None
         if "mcphub.toolset" in self.scope:
@@ -48,13 +48,10 @@ class StreamableHttpEndpoint(HubConsumer):
             if method != "POST":
                 self.allowed_methods = ("POST",)  # type: ignore[misc]
                 raise MethodNotAllowed("This protocol version takes POST only. Use subscriptions/listen to listen.")
-            await self._describing_itself(await self._read())
-        elif method == "POST":
-            await self._handshake(await self._read())
-        elif method == "GET":
-            await self._listen()
-        else:
-            await self._end()
+            return self._describing_itself()
+        if method == "POST":
+            return self._handshake()
+        return self._listen() if method == "GET" else self._end()
 
     # The stateless era ---------------------------------------------------------------------------
 
@@ -65,7 +62,8 @@ class StreamableHttpEndpoint(HubConsumer):
             raise NotAcceptable
         return self.read_message()
 
-    async def _describing_itself(self, value: Json) -> None:
+    async def _describing_itself(self, given: dict[str, Json] | None = None) -> None:
+        value = await self._read() if given is None else given
         climbed = envelope.climb(value, self.headers, methods.STATELESS)
         if isinstance(climbed, jsonrpc.Notification):
             await self.respond(202, b"", ())
@@ -98,7 +96,8 @@ class StreamableHttpEndpoint(HubConsumer):
 
     # The handshake era ---------------------------------------------------------------------------
 
-    async def _handshake(self, value: Json) -> None:
+    async def _handshake(self) -> None:
+        value = await self._read()
         if envelope.describes_itself(value):
             # The body is of the stateless era, the header is not: the ladder says so.
             await self._describing_itself(value)
