@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from invocations.call.running import Work
 from invocations.call_source import recorded_in
@@ -108,21 +108,24 @@ class CallRows:
         return json.digest(f"{self.tool.name}\n{self.digest}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Call:
-    """One call, as it stands between two stages. A stage that changes something of it makes a new one."""
+    """One call, as it stands between two stages. A stage that changes something of it makes a new one.
 
-    request: CallRequest
-    exchange: CallExchange
-    tool: Tool
-    text: str
+    mypy refuses an assignment: `frozen` would cost every call a look-up for each value.
+    """
+
+    request: Final[CallRequest]
+    exchange: Final[CallExchange]
+    tool: Final[Tool]
+    text: Final[str]
     """The arguments as canonical JSON."""
-    record: CallRows
-    work: Work
+    record: Final[CallRows]
+    work: Final[Work]
     """How its run ends before its time. One for all that is made of the call."""
-    ask: Ask | None = None
+    ask: Final[Ask | None] = None
     """A person's yes that it waits for."""
-    approval_id: str = ""
+    approval_id: Final[str] = ""
     """The approval that it is made under."""
 
     @classmethod

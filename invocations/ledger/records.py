@@ -155,8 +155,10 @@ _bits = _random.getrandbits
 os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))  # else all workers make the same ids
 
 
+_id = "{:08x}-{:04x}-7{:03x}-{:04x}-{:012x}".format
+
+
 def new_invocation_id() -> str:
     """Return a UUID of version 7 (RFC 9562): ids of one time stand side by side in the index."""
     moment = time.time_ns() // 1_000_000
-    variant = 0x8000 | _bits(14)
-    return f"{moment >> 16:08x}-{moment & 0xFFFF:04x}-7{_bits(12):03x}-{variant:04x}-{_bits(48):012x}"
+    return _id(moment >> 16, moment & 0xFFFF, _bits(12), 0x8000 | _bits(14), _bits(48))

@@ -18,6 +18,7 @@ from mcphub.transports.base import JSON, HubConsumer
 from mcphub.transports.batches import BatchPartResponse, BatchResponse
 from mcphub.transports.responses import SessionResponse, StatelessResponse
 from sessions_app import transports
+from sessions_app.kit import tracing
 from sessions_app.protocol import batch, envelope, jsonrpc, revisions, sse
 from sessions_app.protocol.errors import (
     AlreadyInitialized,
@@ -88,9 +89,9 @@ class StreamableHttpEndpoint(HubConsumer):
             watch=response.watch,
             gone=self.gone,
             headers=self.headers,
-            http=self.http(),
+            http=None if tracing.recorder is None else self.http(),
             idempotency_key=self.headers.idempotency_key,
-            toolset=self.toolset,
+            toolset=self.scope.get("mcphub.toolset", ""),
         )
         return jsonrpc.encode_result(climbed.request.id, await exchange.result())
 

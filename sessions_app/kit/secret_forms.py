@@ -173,6 +173,12 @@ class Forms:
         self._others = [form.may_be_in for form in self._forms if form.may_be_in is not None]
         self.has_cards = any(form is FORMS["payment_card"] for form in self._forms)
 
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Forms | None:
+        """Return the forms of these names; None for no names."""
+        found = list(names)
+        return cls(found) if found else None
+
     def __bool__(self) -> bool:
         return bool(self._forms)
 
