@@ -80,6 +80,11 @@ class RecordQuotas:
             self._drawing.add(drawing)
             drawing.add_done_callback(self._drawing.discard)
 
+    @property
+    def may_refuse(self) -> bool:
+        """Whether `admit` could refuse anybody now."""
+        return bool(self._empty) or self._ledger.disk.is_short
+
     async def admit(self, principal: str) -> None:
         """Raise AuditUnavailable while the disk is short, RateLimited while the caller's bucket is empty."""
         if self._ledger.disk.is_short:

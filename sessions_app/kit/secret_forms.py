@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 
 Span = tuple[int, int]
 
@@ -187,10 +187,7 @@ class Forms:
         if "\\" in text and ("\\u" in text or "\\/" in text):
             return True  # JSON within a text may write any character so
         holds = text.__contains__
-        for needles in compress(self._needles, map(holds, self._gates)):
-            if True in map(holds, needles):
-                break
-        else:
+        if True not in map(holds, chain.from_iterable(compress(self._needles, map(holds, self._gates)))):
             for may_be_in in self._others:
                 if may_be_in(text):
                     break
