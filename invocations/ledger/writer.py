@@ -238,20 +238,27 @@ class Ledger:
                         record.in_doubt = True
                 self._batches.close()
                 if attempt == 2 or (time.monotonic() - batch[0].queued_at) > self._bound_seconds:
-                    if self.failing is None:
-                        logger.error("The ledger cannot commit: %s", error)
-                    self.failing = f"{type(error).__name__}: {error}".strip()
-                    self._owe(batch)
-                    return [(record, self._unavailable(record)) for record in batch]
+                    return self._failed(batch, error)
             else:
-                if self.failing is not None:
-                    logger.warning("The ledger commits again")
-                    self.failing = None
+                self._commits_again()
                 if attempt == 2:
                     for record in batch:
                         record.in_doubt = False
                 return list(zip(batch, verdicts, strict=True))
         raise AssertionError("unreachable")
+
+    def _failed(self, batch: list[Record], error: Exception) -> list[tuple[Record, Verdict | BaseException]]:
+        """Note that the database takes nothing, and owe what is past."""
+        if self.failing is None:
+            logger.error("The ledger cannot commit: %s", error)
+        self.failing = f"{type(error).__name__}: {error}".strip()
+        self._owe(batch)
+        return [(record, self._unavailable(record)) for record in batch]
+
+    def _commits_again(self) -> None:
+        if self.failing is not None:
+            logger.warning("The ledger commits again")
+            self.failing = None
 
     def _owe(self, batch: list[Record]) -> None:
         """Keep past events of the records: they are written once the database returns."""
@@ -287,9 +294,7 @@ class Ledger:
                 unpaid = [record for part in [batch, *reversed(left)] for record in part]
                 self._owed.extendleft(unpaid[::-1])
                 return False
-        if self.failing is not None:
-            logger.warning("The ledger commits again")
-            self.failing = None
+        self._commits_again()
         return True
 
     def _refused(self, record: Record, error: BaseException) -> AuditUnavailable:
