@@ -129,7 +129,9 @@ class Calls:
                 tracing.current().is_of_tool(tool.name)
             if request.check is not None:
                 request.check(tool)
-            await self.admit(caller.principal)
+            self.running.admit(caller.principal)
+            if self.quotas.may_refuse:
+                await self.quotas.admit(caller.principal)
             text = json.canonical(request.arguments)
             await self.check_arguments(tool, request.arguments, text, caller.principal)
             is_valid = True

@@ -325,6 +325,6 @@ class Keys:
         """Return the digest of the key in an `Authorization` header, or None where it holds no bearer key."""
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        if not token or scheme.lower() != "bearer":
             return None
         return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from invocations.call.running import Work
 from invocations.call_source import recorded_in
@@ -57,7 +57,8 @@ class CallRows:
         self.workspace = recorded_in(source, tool.workspace)
         """The workspace of its record."""
         self.redactor = exchange.configuration.redaction.of(tool.name, tool.unchanged_definition or tool.definition)
-        self.request_json = None if request.request_id is None else json.canonical(request.request_id)
+        number = request.request_id
+        self.request_json = str(number) if type(number) is int else None if number is None else json.canonical(number)
         """The client's request id as canonical JSON; with the session it is how the client names the call."""
         self.received = received
         self.session = source.live_session_id
@@ -87,7 +88,7 @@ class CallRows:
     def stored_with(self, outcome: str) -> StoredBodies | None:
         """How the bodies are recorded once there is a result or an error; None where all are as they are."""
         if self.stored is None:
-            self.stored = stored_outcome(self.arguments, outcome, self.redactor)
+            self.stored = stored_outcome(self.arguments, outcome, self.redactor, self.configuration.redaction.longest)
         return self.stored
 
     @property
@@ -98,7 +99,7 @@ class CallRows:
         return self.stored
 
     def _show(self, arguments: Json, text: str) -> None:
-        self.stored = stored = stored_bodies(arguments, text, self.redactor)
+        self.stored = stored = stored_bodies(arguments, text, self.redactor, self.configuration.redaction.longest)
         self.arguments = text if stored is None else stored.arguments
         """As they are recorded: canonical JSON."""
         self.digest = json.digest(text) if stored is None else stored.digest
@@ -107,21 +108,24 @@ class CallRows:
         return json.digest(f"{self.tool.name}\n{self.digest}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Call:
-    """One call, as it stands between two stages. A stage that changes something of it makes a new one."""
+    """One call, as it stands between two stages. A stage that changes something of it makes a new one.
 
-    request: CallRequest
-    exchange: CallExchange
-    tool: Tool
-    text: str
+    mypy refuses an assignment: `frozen` would cost every call a look-up for each value.
+    """
+
+    request: Final[CallRequest]
+    exchange: Final[CallExchange]
+    tool: Final[Tool]
+    text: Final[str]
     """The arguments as canonical JSON."""
-    record: CallRows
-    work: Work
+    record: Final[CallRows]
+    work: Final[Work]
     """How its run ends before its time. One for all that is made of the call."""
-    ask: Ask | None = None
+    ask: Final[Ask | None] = None
     """A person's yes that it waits for."""
-    approval_id: str = ""
+    approval_id: Final[str] = ""
     """The approval that it is made under."""
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from invocations.ledger.parts import LedgerPart
@@ -25,13 +25,16 @@ class Commits:
         self.ledger = ledger
         self.rows = rows
 
-    async def intend(self, record: Recorded, brings: Mapping[LedgerPart, Any] | None = None) -> Verdict:
+    def intend(self, record: Recorded, brings: Mapping[LedgerPart, Any] | None = None) -> Awaitable[Verdict]:
         """Commit the intent; return the verdict. `brings`: its additions to parts of the commit."""
         intent = Intent(self.rows.envelope(record), record.invocation_id, record.key, record.session)
         if brings:
             intent.brings = brings
         if tracing.recorder is None:
-            return await self._committed(record, intent)
+            return self._committed(record, intent)
+        return self._in_span(record, intent)
+
+    async def _in_span(self, record: Recorded, intent: Intent) -> Verdict:
         with tracing.span("mcphub.ledger.intent"):
             return await self._committed(record, intent)
 

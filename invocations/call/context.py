@@ -10,7 +10,7 @@ from invocations.call.questions import Question, Unrecorded, question_of
 from invocations.call.running import Work
 from sessions_app.protocol import revisions, shapes
 from sessions_app.protocol.errors import AskFailed, Cancelled, HubError, UrlElicitationRequired
-from sessions_app.workspaces.scope import of_caller
+from sessions_app.workspaces.scope import Scope, of_caller
 from tools_catalog.call import addresses
 from tools_catalog.call.base import Json
 from tools_catalog.call.context import NO_TASK, CallInfo, Permissions, TaskControl
@@ -119,12 +119,16 @@ class CallContext:
                 caller_label=caller.label,
                 caller_principal=caller.principal,
                 caller_scopes=caller.scopes,
-                caller_workspace=of_caller(caller),
                 client_capabilities=self.source.client_capabilities,
                 meta=None if self.request is None else self.request.meta,
                 log_level=self.log_level if self.log_level in LOG_LEVELS else None,
             )
         return self._info
+
+    @property
+    def workspace(self) -> Scope | None:
+        caller = self.source.caller
+        return None if caller.workspace is None else of_caller(caller)
 
     @property
     def deadline(self) -> Work:

@@ -177,12 +177,12 @@ class Finish:
 
     async def ended(self, call: Call, end: End, intended: Intended) -> Ended:
         """Record the end of the backend's run; return the result, or the failure."""
-        record = call.record
-        row = self._rows.outcome(record, intended.started, end.seconds, end.recorded, end.code, end.rendered)
+        record, code = call.record, end.code
+        row = self._rows.outcome(record, intended.started, end.seconds, end.recorded, code, end.rendered)
         outcome = Outcome(row, record.invocation_id)
         if not intended.has_intent:
             outcome.key = record.key
-            if end.code != Cancelled.code:  # the end of a session cancels its calls, which must not read as refused
+            if code != Cancelled.code:  # the end of a session cancels its calls, which must not read as refused
                 outcome.session_id = record.session
         if intended.brought:
             outcome.brings = _of_outcome(intended, end.recorded)
@@ -197,7 +197,7 @@ class Finish:
             return end.failure
         assert end.wire is not None
         hidden = record.stored.hidden if record.stored is not None else None
-        return CallResult(record.invocation_id, end.wire, end.code, "", hidden, intended.told)
+        return CallResult(record.invocation_id, end.wire, code, "", hidden, intended.told)
 
     async def recorded(self, record: Recorded, end: End, started: float) -> None:
         """Record the end of a read. It repeats nothing, and no commit of its end can refuse it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -182,7 +181,7 @@ class Read(Work):
 class RunningCalls:
     def __init__(self) -> None:
         self._calls: dict[str, Work] = {}
-        self._by_caller: Counter[str] = Counter()
+        self._by_caller: dict[str, int] = {}
         self._most: int = settings.MCPHUB_MAX_CALLS
         self._most_of_caller: int = settings.MCPHUB_MAX_CALLS_PER_CALLER or max(1, self._most // 5)
         self._supervisor: asyncio.Task[None] | None = None
@@ -211,7 +210,7 @@ class RunningCalls:
         words = None
         if len(self._calls) >= self._most:
             words = "The hub makes as many calls as it may. Try again in a moment."
-        elif self._by_caller[principal] >= self._most_of_caller:
+        elif self._by_caller.get(principal, 0) >= self._most_of_caller:
             words = (
                 f"All {self._most_of_caller} places of this caller for running calls are taken. Try again in a moment."
             )
@@ -222,7 +221,7 @@ class RunningCalls:
 
     def add(self, call: Work) -> None:
         self._calls[call.invocation_id] = call
-        self._by_caller[call.principal] += 1
+        self._by_caller[call.principal] = self._by_caller.get(call.principal, 0) + 1
 
     def remove(self, call: Work) -> None:
         if self._calls.pop(call.invocation_id, None) is not None:

@@ -34,17 +34,19 @@ class CallCounts:
     def count(self, method: str, tool: str, connection: str, code: str, seconds: float | None) -> None:
         """Count a call. `tool` is a name of the catalogue, or empty; `seconds` are those of one that was made."""
         key = ((method, tool, connection), code)
-        if key not in self.outcomes:
+        count = self.outcomes.get(key)
+        if count is None:
             key = (self._series(method, tool, connection), code)
-            self.outcomes.setdefault(key, 0)
-        self.outcomes[key] += 1
+            count = self.outcomes.get(key, 0)
+        self.outcomes[key] = count + 1
         if seconds is None:
             return
         series = key[0]
-        if series not in self.durations:
-            self.durations[series], self.seconds[series] = [0] * (len(BUCKETS) + 1), 0.0
-        self.durations[series][bisect_left(BUCKETS, seconds)] += 1
-        self.seconds[series] += seconds
+        durations = self.durations.get(series)
+        if durations is None:
+            durations = self.durations[series] = [0] * (len(BUCKETS) + 1)
+        durations[bisect_left(BUCKETS, seconds)] += 1
+        self.seconds[series] = self.seconds.get(series, 0.0) + seconds
 
     def keep_only(self, tools: Container[str]) -> None:
         """Forget the series of tools that the catalogue has no more: their names make room."""

@@ -74,11 +74,16 @@ class RecordQuotas:
     def count(self, record: CallRecord) -> None:
         """Count a record appended to the ledger."""
         principal = record.principal
-        self._counted[principal] += record.size_bytes
-        if self._counted[principal] >= _AT_ONCE_BYTES and self._ticker is not None:
+        self._counted[principal] = counted = self._counted.get(principal, 0) + record.size_bytes
+        if counted >= _AT_ONCE_BYTES and self._ticker is not None:
             drawing = asyncio.create_task(self._draw_quietly(principal))
             self._drawing.add(drawing)
             drawing.add_done_callback(self._drawing.discard)
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether `admit` could refuse anybody now."""
+        return bool(self._empty) or self._ledger.disk.is_short
 
     async def admit(self, principal: str) -> None:
         """Raise AuditUnavailable while the disk is short, RateLimited while the caller's bucket is empty."""

@@ -7,9 +7,11 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from invocations.columns import ENVELOPE, INVOCATION, AuditTable, Row
+from sessions_app.protocol import json
 
 if TYPE_CHECKING:
     from invocations.ledger.parts import LedgerPart
@@ -18,8 +20,10 @@ Key = tuple[str, str, str]
 """Scope, key, fingerprint of the request: see McpIdempotencyKey."""
 
 
-def _bodies_of(table: AuditTable) -> tuple[int, ...]:
-    return tuple(table.position(name) for name in table.bodies)
+def _bodies_of(table: AuditTable) -> Callable[[Row], tuple[Any, ...]]:
+    """Return a function from a row to its bodies."""
+    positions = [table.position(name) for name in table.bodies]
+    return itemgetter(*positions) if len(positions) > 1 else itemgetter(slice(positions[0], positions[0] + 1))
 
 
 NOTHING: Final[Mapping[Any, Any]] = {}
@@ -91,22 +95,17 @@ ROW_BYTES: Final = 1024
 class CallRecord(Record):
     """A row about a call."""
 
-    _bodies: ClassVar[tuple[int, ...]]
-    """Where the row holds what was sent or answered."""
+    _bodies: ClassVar[Any]
+    """A function from a row to what was sent or answered."""
     _principal: ClassVar[int]
     """The position of the caller in the row."""
 
     def __init__(self, row: Row, invocation_id: str, key: Key | None = None, session_id: str | None = None) -> None:
         self.row, self.invocation_id, self.key, self.session_id = row, invocation_id, key, session_id
-        characters, size = 0, ROW_BYTES
-        for position in self._bodies:
-            text: Any = row[position]
-            if text is not None:
-                characters += len(text)
-                size += len(text) if text.isascii() else len(text.encode())
-        self.characters = characters
-        self.size_bytes = size
-        """Return its approximate size in the database."""
+        bodies = [*filter(None, self._bodies(row))]
+        self.characters = characters = sum(map(len, bodies))
+        self.size_bytes = ROW_BYTES + (characters if all(map(str.isascii, bodies)) else sum(map(json.size, bodies)))
+        """Its approximate size in the database."""
         self.principal: Any = row[self._principal]
 
 
@@ -156,12 +155,10 @@ _bits = _random.getrandbits
 os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))  # else all workers make the same ids
 
 
-_VERSION_7 = 0x7000_8000_0000_0000_0000
-"""The version and the variant of such an id, and below it the bits that are left to chance."""
-_CHANCE = 0x0FFF_3FFF_FFFF_FFFF_FFFF
+_id = "{:08x}-{:04x}-7{:03x}-{:04x}-{:012x}".format
 
 
 def new_invocation_id() -> str:
     """Return a UUID of version 7 (RFC 9562): ids of one time stand side by side in the index."""
-    text = "%032x" % (time.time_ns() // 1_000_000 << 80 | _bits(80) & _CHANCE | _VERSION_7)
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    moment = time.time_ns() // 1_000_000
+    return _id(moment >> 16, moment & 0xFFFF, _bits(12), 0x8000 | _bits(14), _bits(48))

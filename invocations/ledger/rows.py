@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Protocol
-
-from django.conf import settings
+from weakref import WeakKeyDictionary
 
 from invocations.call_source import CallSource, clip, recorded_in
 from invocations.columns import ENVELOPE, INVOCATION, ColumnValue, Row, ValueOwner, in_context
@@ -76,7 +75,8 @@ class Rows:
     def __init__(self, is_sqlite: bool, process_id: str) -> None:
         self.process_id = process_id
         self.counts = CallCounts()
-        self._limit = settings.MCPHUB_AUDIT_BODY_CHARACTERS
+        self._in_envelope: WeakKeyDictionary[Tool, tuple[str, dict[str, ColumnValue]]] = WeakKeyDictionary()
+        """The end of the params, and the part of the context, that all envelopes of a tool have."""
         self._zone = "" if is_sqlite else "+00"
         self._second = -1
         self._prefix = ""
@@ -92,9 +92,9 @@ class Rows:
     def envelope(self, call: Recorded) -> Row:
         """Return the row of an intent."""
         tool, source = call.tool, call.source
-        params = f'{{"arguments":{call.arguments},"name":{json.canonical(tool.target or tool.name)}}}'
+        name, of_tool = (tool.method is None and self._in_envelope.get(tool)) or self._of_tool(tool)
+        params = f'{{"arguments":{call.arguments}{name}'
         context = source.recovery_facts
-        of_tool = _TOOL_CONTEXT(_TOOL(tool))
         if (
             of_tool
             or call.noted is not NOTHING_NOTED
@@ -116,6 +116,12 @@ class Rows:
             )
             + _ENVELOPE_SOURCE(source)
         )
+
+    def _of_tool(self, tool: Tool | RowSubject) -> tuple[str, dict[str, ColumnValue]]:
+        found = f',"name":{json.canonical(tool.target or tool.name)}}}', _TOOL_CONTEXT(_TOOL(tool))
+        if isinstance(tool, Tool):
+            self._in_envelope[tool] = found
+        return found
 
     def outcome(
         self,

@@ -136,10 +136,9 @@ class Ledger:
         Requests that came together share a commit, and the writer does not ask for the interpreter lock while they
         are still being read.
         """
-        count = len(self._queue)
-        if count > seen and turns:
-            assert self._loop is not None
-            self._loop.call_soon(self._wake_writer, count, turns - 1)
+        count, loop = len(self._queue), self._loop
+        if turns and count > seen and loop is not None:
+            loop.call_soon(self._wake_writer, count, turns - 1)
             return
         self._is_waking = False
         self._wake.put(None)
@@ -173,13 +172,12 @@ class Ledger:
         waiting = self._waiting
         for record, verdict in settled:
             future = record.future
-            committed = Verdict() if record.in_doubt else verdict
-            if isinstance(verdict, BaseException):
-                if not future.done():
-                    future.set_exception(verdict)
-            elif not future.done():
+            if type(verdict) is Verdict and not future.done():
                 future.set_result(verdict)
                 continue
+            committed = Verdict() if record.in_doubt else verdict
+            if isinstance(verdict, BaseException) and not future.done():
+                future.set_exception(verdict)
             if record.on_abandoned is not None and not isinstance(committed, BaseException):
                 record.on_abandoned(committed)
         while waiting and waiting[0].future.done():
@@ -240,20 +238,27 @@ class Ledger:
                         record.in_doubt = True
                 self._batches.close()
                 if attempt == 2 or (time.monotonic() - batch[0].queued_at) > self._bound_seconds:
-                    if self.failing is None:
-                        logger.error("The ledger cannot commit: %s", error)
-                    self.failing = f"{type(error).__name__}: {error}".strip()
-                    self._owe(batch)
-                    return [(record, self._unavailable(record)) for record in batch]
+                    return self._failed(batch, error)
             else:
-                if self.failing is not None:
-                    logger.warning("The ledger commits again")
-                    self.failing = None
+                self._commits_again()
                 if attempt == 2:
                     for record in batch:
                         record.in_doubt = False
                 return list(zip(batch, verdicts, strict=True))
         raise AssertionError("unreachable")
+
+    def _failed(self, batch: list[Record], error: Exception) -> list[tuple[Record, Verdict | BaseException]]:
+        """Note that the database takes nothing, and owe what is past."""
+        if self.failing is None:
+            logger.error("The ledger cannot commit: %s", error)
+        self.failing = f"{type(error).__name__}: {error}".strip()
+        self._owe(batch)
+        return [(record, self._unavailable(record)) for record in batch]
+
+    def _commits_again(self) -> None:
+        if self.failing is not None:
+            logger.warning("The ledger commits again")
+            self.failing = None
 
     def _owe(self, batch: list[Record]) -> None:
         """Keep past events of the records: they are written once the database returns."""
@@ -289,9 +294,7 @@ class Ledger:
                 unpaid = [record for part in [batch, *reversed(left)] for record in part]
                 self._owed.extendleft(unpaid[::-1])
                 return False
-        if self.failing is not None:
-            logger.warning("The ledger commits again")
-            self.failing = None
+        self._commits_again()
         return True
 
     def _refused(self, record: Record, error: BaseException) -> AuditUnavailable:

@@ -167,17 +167,17 @@ def _beginning(value: Json) -> Json:
     return cut(value)
 
 
-def stored(arguments: Json, text: str, redactor: Redactor | None) -> StoredBodies | None:
+def stored(arguments: Json, text: str, redactor: Redactor | None, longest: int) -> StoredBodies | None:
     """Return the stored bodies of a call; None if its arguments are stored unchanged, and its outcome may be too."""
-    if len(text) <= settings.MCPHUB_AUDIT_BODY_CHARACTERS and (redactor is None or redactor.spares(arguments, text)):
+    if len(text) <= longest and (redactor is None or redactor.spares(arguments, text)):
         return None
     return StoredBodies(arguments, text, redactor)
 
 
-def stored_outcome(arguments: str, text: str, redactor: Redactor | None) -> StoredBodies | None:
+def stored_outcome(arguments: str, text: str, redactor: Redactor | None, longest: int) -> StoredBodies | None:
     """Return the stored outcome of a call with unchanged arguments; None if its result or error, `text`, is unchanged
     too.
     """
-    if len(text) <= settings.MCPHUB_AUDIT_BODY_CHARACTERS and (redactor is None or redactor.spares_outcome(text)):
+    if len(text) <= longest and (redactor is None or redactor.spares_outcome(text)):
         return None
     return StoredBodies(None, arguments, redactor, is_spared=True)

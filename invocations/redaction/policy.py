@@ -13,6 +13,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from django.conf import settings
+
 from invocations.redaction.hiding import Hidden, Keys, tag
 from invocations.redaction.names import Nearby, Same, any_case, is_near, names_in
 from invocations.redaction.places import Annotated, Headers, Marker, Path, Paths, Schemas, Undescribed, parse
@@ -74,8 +76,10 @@ class Redactor:
         """
         self._keys = keys
         rules = list(rules)
-        self._forms = Forms(rule.place for rule in rules if rule.kind == FORM and rule.part in (ARGUMENTS, BOTH))
-        self._forms_of_result = Forms(rule.place for rule in rules if rule.kind == FORM and rule.part in (RESULT, BOTH))
+        self._forms = Forms.of(rule.place for rule in rules if rule.kind == FORM and rule.part in (ARGUMENTS, BOTH))
+        self._forms_of_result = Forms.of(
+            rule.place for rule in rules if rule.kind == FORM and rule.part in (RESULT, BOTH)
+        )
         headers = Headers(rule.place for rule in rules if rule.kind == HEADER)
         described = names_in(schemas.get("inputSchema"))
         self._same = Nearby(described)
@@ -104,18 +108,18 @@ class Redactor:
             marked = self._needles is None or not isinstance(value, dict) or _may_hold(text, self._needles, self._same)
             if marked:
                 return False
-        return not (self._forms and self._forms.may_be_in(text))
+        return self._forms is None or not self._forms.may_be_in(text)
 
     def spares_outcome(self, text: str) -> bool:
         """Return whether a result or an error is recorded unchanged, for a call with unchanged arguments."""
-        return not self._in_result and not (self._forms_of_result and self._forms_of_result.may_be_in(text))
+        return not self._in_result and (self._forms_of_result is None or not self._forms_of_result.may_be_in(text))
 
     def arguments(self, value: Json, text: str, hidden: Hidden) -> str:
         """Return the canonical JSON to record; `text` is that of `value`."""
         if self._in_arguments and not isinstance(value, dict):
             return json.canonical({"not_an_object": hidden.take_out(value, [_Whole()])})
         marked = bool(self._in_arguments) and (self._needles is None or _may_hold(text, self._needles, self._same))
-        formed = bool(self._forms) and self._forms.may_be_in(text)
+        formed = self._forms is not None and self._forms.may_be_in(text)
         if not marked and not formed:
             return text
         fresh = value
@@ -123,7 +127,7 @@ class Redactor:
             fresh = hidden.take_out(fresh, self._in_arguments)
             if self._texts:
                 fresh = hidden.look_into_texts(fresh, self._texts)
-        if formed:
+        if formed and self._forms is not None:
             fresh = hidden.take_forms(fresh, self._forms)
         if fresh is value:
             return text
@@ -132,14 +136,14 @@ class Redactor:
 
     def result(self, text: str, hidden: Hidden) -> str:
         """Return the canonical JSON to record of a result, also without values that the arguments hid."""
-        formed = bool(self._forms_of_result) and self._forms_of_result.may_be_in(text)
+        formed = self._forms_of_result is not None and self._forms_of_result.may_be_in(text)
         if not self._in_result and not hidden and not formed:
             return text
         value = json.loads(text.encode(), max_depth=1024)
         fresh = hidden.take_out(value, self._in_result)
         if self._texts_of_result:
             fresh = hidden.look_into_texts(fresh, self._texts_of_result)
-        if formed:
+        if formed and self._forms_of_result is not None:
             fresh = hidden.take_forms(fresh, self._forms_of_result)
         fresh = hidden.scrub(fresh)
         return text if fresh is value else json.canonical(_an_object(fresh))
@@ -170,6 +174,8 @@ class RedactionPolicy:
 
     def __init__(self, rules: Iterable[RedactionRule] = (), keys: Keys = ()) -> None:
         self.rules = tuple(rules)
+        self.longest: int = settings.MCPHUB_AUDIT_BODY_CHARACTERS
+        """Characters of a body; longer ones are cut short."""
         self._keys = keys
         self._known: dict[str, tuple[Any, Redactor | None]] = {}
 

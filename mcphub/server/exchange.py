@@ -154,13 +154,16 @@ class McpExchange(CallExchange):
     async def _encoded_result(self) -> bytes:
         return jsonrpc.encode_result(self.request.id, await self.result())
 
-    async def result(self) -> Result:
+    def result(self) -> Awaitable[Result]:
         """Return the result of the method. Raises whatever it raises; MethodNotFound for one that the era has not."""
         parent = tracing.sent_context(self.request.params.get("_meta"))
-        if tracing.recorder is None:
-            if parent is not None:
-                self._belongs_to(parent.trace_id, None)
-            return await self._result()
+        if tracing.recorder is not None:
+            return self._spanned(parent)
+        if parent is not None:
+            self._belongs_to(parent.trace_id, None)
+        return self._result()
+
+    async def _spanned(self, parent: tracing.TraceContext | None) -> Result:
         with self._span(parent) as span:
             if span.is_recording:
                 self._tell(span)
@@ -168,7 +171,7 @@ class McpExchange(CallExchange):
                 self._belongs_to(span.trace_id or (parent.trace_id if parent else ""), span.span_id or None)
             return await self._result()
 
-    async def _result(self) -> Result:
+    def _result(self) -> Awaitable[Result]:
         raise NotImplementedError
 
     def _belongs_to(self, trace_id: str, span_id: str | None) -> None:
@@ -226,8 +229,8 @@ class McpExchange(CallExchange):
 class StatelessExchange(McpExchange):
     """Of a request that describes itself (MCP 2026-07-28)."""
 
-    async def _result(self) -> Result:
-        return await methods.STATELESS[self.request.method](self, self.request.params)
+    def _result(self) -> Awaitable[Result]:
+        return methods.STATELESS[self.request.method](self, self.request.params)
 
     @property
     def tasks(self) -> task_forms.TaskForm:

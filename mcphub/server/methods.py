@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -154,20 +155,13 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
         named_here = selection.named_by_view(called.get("name"), exchange.source.caller)
         called = called if named_here == called.get("name") else {**called, "name": named_here}
     # The headers speak of the call as it was sent.
-    headers = exchange.headers if called is params else None
+    headers = exchange.headers if called is params and selection.has_param_headers else None
     params = called
     name, arguments = params.get("name"), params.get("arguments", {})
-    named = selection.real_name(name) if isinstance(name, str) else ""
-    may_be_task = "task" in params or named in selection.tasking
+    may_be_task = "task" in params or bool(
+        selection.tasking and isinstance(name, str) and selection.real_name(name) in selection.tasking
+    )
     rounds = exchange.resumed("tools/call", params)
-
-    def check(tool: Tool) -> None:
-        if tool.param_headers and headers is not None:
-            envelope.check_param_headers(tool.param_headers, arguments, headers)
-        if may_be_task:
-            exchange.tasks.check(exchange, params, tool)
-        if rounds is not None:
-            rounds.check()
 
     request = CallRequest(
         name=name,
@@ -176,18 +170,41 @@ async def tools_call(exchange: McpExchange, params: dict[str, Json]) -> Result:
         idempotency_key=_idempotency_key(exchange, params, rounds),
         meta=params.get("_meta"),
         selection=selection,
-        check=check if may_be_task or headers is not None or rounds is not None else None,
+        check=_check(exchange, params, headers, rounds, may_be_task=may_be_task)
+        if may_be_task or headers is not None or rounds is not None
+        else None,
         round=rounds.digests_without(QUESTION) if rounds is not None else None,
-        make_requester=lambda: rounds or exchange.requester("tools/call", params),
+        make_requester=partial(exchange.requester, "tools/call", params) if rounds is None else lambda: rounds,
     )
     if rounds is not None and rounds.continues:
         exchange = exchange.going_on(rounds.continues)
-    tool = selection.tools.get(named) if may_be_task else None
+    tool = selection.tools.get(selection.real_name(name)) if may_be_task and isinstance(name, str) else None
     if tool is not None:
         start = exchange.tasks.start(exchange, params, tool)
         if start is not None:
             return await _background(exchange, request, params, start)
     return _answered(exchange, await exchange.hub.calls.call_tool(request, exchange))
+
+
+def _check(
+    exchange: McpExchange,
+    params: dict[str, Json],
+    headers: envelope.RoutingHeaders | None,
+    rounds: InputRounds | None,
+    *,
+    may_be_task: bool,
+) -> Callable[[Tool], None]:
+    """Return the check of a request against the tool that it calls."""
+
+    def check(tool: Tool) -> None:
+        if tool.param_headers and headers is not None:
+            envelope.check_param_headers(tool.param_headers, params.get("arguments", {}), headers)
+        if may_be_task:
+            exchange.tasks.check(exchange, params, tool)
+        if rounds is not None:
+            rounds.check()
+
+    return check
 
 
 async def _background(exchange: McpExchange, request: CallRequest, params: dict[str, Json], start: TaskStart) -> Result:

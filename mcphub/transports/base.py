@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any, ClassVar
 
 from channels.consumer import AsyncConsumer
@@ -64,11 +64,18 @@ class HubConsumer(AsyncConsumer):
     checked: CheckedHeaders | None = None
     """None until the headers have let the request in."""
     caller: Caller
-    is_notification = False
-    """The body is one, good or bad: then an error has a status, and no body."""
+    message: Json = None
+    """The body as it came."""
     has_begun = False
     """The answer has: its status can no longer change."""
     _request_turn: RequestTurn | None = None
+
+    @classmethod
+    def as_asgi(cls, **initkwargs: Any) -> Any:
+        def application(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+            return cls(**initkwargs)(scope, receive, send)
+
+        return application
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.scope = scope
@@ -83,7 +90,8 @@ class HubConsumer(AsyncConsumer):
                 await self.respond(204, b"", self._preflight())
                 return
             if self.needs_caller:
-                self.caller = self._at_address(await self._authenticate(found))
+                caller = await self._authenticate(found)
+                self.caller = self._at_address(caller) if "mcphub.workspace" in scope else caller
             if scope["method"] not in self.allowed_methods:
                 raise MethodNotAllowed(f"Use {' or '.join(self.allowed_methods)} here.")
             if self.hub.is_draining:
@@ -100,7 +108,7 @@ class HubConsumer(AsyncConsumer):
             if self._request_turn is not None:
                 self.hub.turns.end(self._request_turn)
 
-    async def handle(self) -> None:
+    def handle(self) -> Awaitable[None]:
         raise NotImplementedError
 
     def _note(self, error: HubError) -> None:
@@ -127,8 +135,7 @@ class HubConsumer(AsyncConsumer):
 
     def _at_address(self, caller: Caller) -> Caller:
         """Return the caller as it is at this address; raise WorkspaceNotFound for that of a workspace not its own."""
-        name: str = self.scope.get("mcphub.workspace", "")
-        return caller.within(self.configuration.catalog.workspace(name, caller)) if name else caller
+        return caller.within(self.configuration.catalog.workspace(self.scope["mcphub.workspace"], caller))
 
     async def _made_just_now(self, digest: bytes) -> Caller | None:
         if not await self.hub.unheard_keys.has(digest, self._token):
@@ -170,26 +177,36 @@ class HubConsumer(AsyncConsumer):
         limit, deadlines = self.hub.max_body_bytes, self.hub.body_deadlines
         task = asyncio.current_task()
         assert task is not None
-        chunks: list[bytes] = []
-        size, more = 0, True
         deadlines.begin(task, self.hub.body_timeout_seconds)
         try:
-            while more and size <= limit:
-                message = await self._receive()
-                if message["type"] == "http.disconnect":
-                    raise Disconnected
-                chunks.append(message.get("body", b""))
-                size += len(chunks[-1])
-                more = message.get("more_body", False)
+            body, more = await self._chunk()
+            if more:
+                body = await self._rest(body, limit)
         except asyncio.CancelledError:
             if deadlines.end(task):
                 raise BodyTimeout from None
             raise
         finally:
             deadlines.end(task)
-        if size > limit:
+        if len(body) > limit:
             raise PayloadTooLarge(f"The body is larger than {limit} bytes. Send less.", limit_bytes=limit)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return body
+
+    async def _chunk(self) -> tuple[bytes, bool]:
+        """Return the next part of the body, and whether there are more."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        return message.get("body", b""), message.get("more_body", False)
+
+    async def _rest(self, first: bytes, limit: int) -> bytes:
+        """Return a body that comes in parts, of one that is too large no more than shows it."""
+        chunks, size, more = [first], len(first), True
+        while more and size <= limit:
+            chunk, more = await self._chunk()
+            chunks.append(chunk)
+            size += len(chunk)
+        return b"".join(chunks)
 
     async def read_json(self) -> Json:
         """Read a JSON body; raise UnsupportedMediaType, ParseError, ServerBusy, or as `read_body`."""
@@ -214,8 +231,7 @@ class HubConsumer(AsyncConsumer):
 
     async def read_message(self) -> Json:
         """Read a message, or several; raise as `read_json`."""
-        value = await self.read_json()
-        self.is_notification = jsonrpc.is_notification(value)
+        self.message = value = await self.read_json()
         return value
 
     async def gone(self) -> None:
@@ -269,7 +285,7 @@ class HubConsumer(AsyncConsumer):
         """Answer an error that ends the request, with the HTTP status and a JSON-RPC body."""
         if self.has_begun:
             return
-        if self.is_notification:
+        if jsonrpc.is_notification(self.message):
             failures.log("A notification was refused", error.code, error.correlation_id)
             await self.respond(self.status_of(error), b"", self._hints(error))
             return

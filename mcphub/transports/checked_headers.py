@@ -55,7 +55,7 @@ class CheckedHeaders:
 
 def check(headers: envelope.RoutingHeaders) -> CheckedHeaders:
     """Check Host and Origin; raise InvalidRequest, MisdirectedRequest or Forbidden."""
-    known = None if "host" in headers.duplicates else _kept.get(_key(headers))
+    known = _kept.get(_key(headers)) if "host" not in headers.duplicates else None
     return CheckedHeaders(headers, known or _judge(headers), is_kept=known is not None)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable
 from typing import ClassVar
 
 from mcphub.server import methods
@@ -17,6 +18,7 @@ from mcphub.transports.base import JSON, HubConsumer
 from mcphub.transports.batches import BatchPartResponse, BatchResponse
 from mcphub.transports.responses import SessionResponse, StatelessResponse
 from sessions_app import transports
+from sessions_app.kit import tracing
 from sessions_app.protocol import batch, envelope, jsonrpc, revisions, sse
 from sessions_app.protocol.errors import (
     AlreadyInitialized,
@@ -38,33 +40,31 @@ TRANSPORT = transports.STREAMABLE_HTTP.name
 class StreamableHttpEndpoint(HubConsumer):
     allowed_methods: ClassVar[tuple[str, ...]] = ("POST", "GET", "DELETE")
 
-    async def handle(self) -> None:
+    def handle(self) -> Awaitable[None]:
         method = self.scope["method"]
         assert self.checked is not None
-        if self.toolset:
+        if "mcphub.toolset" in self.scope:
             self.selection()
         if self.checked.verdict.is_stateless:
             if method != "POST":
                 self.allowed_methods = ("POST",)  # type: ignore[misc]
                 raise MethodNotAllowed("This protocol version takes POST only. Use subscriptions/listen to listen.")
-            await self._describing_itself(await self._read())
-        elif method == "POST":
-            await self._handshake(await self._read())
-        elif method == "GET":
-            await self._listen()
-        else:
-            await self._end()
+            return self._describing_itself()
+        if method == "POST":
+            return self._handshake()
+        return self._listen() if method == "GET" else self._end()
 
     # The stateless era ---------------------------------------------------------------------------
 
-    async def _read(self) -> Json:
+    def _read(self) -> Awaitable[Json]:
         """Return the decoded body of a POST that takes the answers we give."""
         assert self.checked is not None
         if not self.checked.verdict.accepts:
             raise NotAcceptable
-        return await self.read_message()
+        return self.read_message()
 
-    async def _describing_itself(self, value: Json) -> None:
+    async def _describing_itself(self, given: dict[str, Json] | None = None) -> None:
+        value = await self._read() if given is None else given
         climbed = envelope.climb(value, self.headers, methods.STATELESS)
         if isinstance(climbed, jsonrpc.Notification):
             await self.respond(202, b"", ())
@@ -89,15 +89,16 @@ class StreamableHttpEndpoint(HubConsumer):
             watch=response.watch,
             gone=self.gone,
             headers=self.headers,
-            http=self.http(),
+            http=None if tracing.recorder is None else self.http(),
             idempotency_key=self.headers.idempotency_key,
-            toolset=self.toolset,
+            toolset=self.scope.get("mcphub.toolset", ""),
         )
         return jsonrpc.encode_result(climbed.request.id, await exchange.result())
 
     # The handshake era ---------------------------------------------------------------------------
 
-    async def _handshake(self, value: Json) -> None:
+    async def _handshake(self) -> None:
+        value = await self._read()
         if envelope.describes_itself(value):
             # The body is of the stateless era, the header is not: the ladder says so.
             await self._describing_itself(value)

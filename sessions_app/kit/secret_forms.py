@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 
 Span = tuple[int, int]
 
@@ -173,6 +173,12 @@ class Forms:
         self._others = [form.may_be_in for form in self._forms if form.may_be_in is not None]
         self.has_cards = any(form is FORMS["payment_card"] for form in self._forms)
 
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Forms | None:
+        """Return the forms of these names; None for no names."""
+        found = list(names)
+        return cls(found) if found else None
+
     def __bool__(self) -> bool:
         return bool(self._forms)
 
@@ -181,10 +187,7 @@ class Forms:
         if "\\" in text and ("\\u" in text or "\\/" in text):
             return True  # JSON within a text may write any character so
         holds = text.__contains__
-        for needles in compress(self._needles, map(holds, self._gates)):
-            if True in map(holds, needles):
-                break
-        else:
+        if True not in map(holds, chain.from_iterable(compress(self._needles, map(holds, self._gates)))):
             for may_be_in in self._others:
                 if may_be_in(text):
                     break

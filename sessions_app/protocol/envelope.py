@@ -103,15 +103,17 @@ def climb(value: Json, headers: RoutingHeaders | None, methods: Collection[str])
     The error's `request_id` is the id, where it could be read. A notification is returned as it is: the
     protocol defines no header rules for it.
     """
-    message = _is_request(value)
-    if isinstance(message, Notification):
-        return message
+    message = jsonrpc.parse(value)
+    if type(message) is not Request:
+        return _notification(message)
     try:
         meta, version = _describes_itself(message)
         if headers is not None:
             _headers_agree(message, version, headers)
-        _version_is_served(version)
-        _method_exists(message, methods)
+        if version not in revisions.STATELESS:
+            raise UnsupportedProtocolVersion(version, revisions.STATELESS)
+        if message.method not in methods:
+            raise MethodNotFound.named(message.method, methods)
         return _envelope(message, version, meta)
     except ProtocolError as error:
         error.request_id = message.id
@@ -125,11 +127,8 @@ def describes_itself(value: Json) -> bool:
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
-def _is_request(value: Json) -> Request | Notification:
-    """Check that the body is a request or a notification."""
-    message = jsonrpc.parse(value)
-    if isinstance(message, Request):
-        return message
+def _notification(message: jsonrpc.Message) -> Notification:
+    """Return what is no request; raise InvalidRequest for a response."""
     if isinstance(message, Notification):
         return message
     error = InvalidRequest("Responses are not taken here. The body must be a request or a notification.")
@@ -162,18 +161,6 @@ def _headers_agree(request: Request, version: str, headers: RoutingHeaders) -> N
     parameter = NAMED_BY.get(request.method)
     if parameter is not None:
         _name_agrees(request.params.get(parameter), parameter, headers.name)
-
-
-def _version_is_served(version: str) -> None:
-    """Check that the hub serves the version."""
-    if version not in revisions.STATELESS:
-        raise UnsupportedProtocolVersion(version, revisions.STATELESS)
-
-
-def _method_exists(request: Request, methods: Collection[str]) -> None:
-    """Check that the method exists."""
-    if request.method not in methods:
-        raise MethodNotFound.named(request.method, methods)
 
 
 def _name_agrees(expected: Json, parameter: str, header: str | None) -> None:

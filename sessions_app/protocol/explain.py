@@ -28,7 +28,7 @@ _SHOWN_CHARACTERS = 80
 _MOST_MEMBERS = 200
 """Of an object, at which an explanation looks beside those that the schema names."""
 _KEPT_WHEN_FALSE = frozenset({"additionalProperties", "additionalItems", "items"})
-_WHOLE_VALUE = ("enum", "const", "uniqueItems")
+_WHOLE_VALUE = frozenset({"enum", "const", "uniqueItems"})
 
 _WORDS = {
     "minimum": "must be at least {}",
@@ -93,7 +93,7 @@ class Explainer:
         validator = self._emptied.get(id(node))
         if validator is None:
             validator = self._emptied[id(node)] = self._compile(self._empty(node))
-        if not any(keyword in node for keyword in _WHOLE_VALUE):
+        if _WHOLE_VALUE.isdisjoint(node):
             value = _one_level(_fewer(node, value))
         return list(islice(validator.iter_errors(value), MAX_VIOLATIONS + 1))
 
@@ -150,11 +150,16 @@ class _Walk:
             return
         if not (self._document.draft <= 7 and "$ref" in node):
             yield from self._own(node, value, path)
-            yield from self._same_place(node, value, path)
-            yield from self._below(node, value, path)
-        for keyword in REFERENCES:
-            if (id(node), keyword) in self._document.targets:
-                yield from self.violations(self._document.targets[id(node), keyword], value, path)
+            if not _AT_SAME_PLACE.isdisjoint(node):
+                yield from self._same_place(node, value, path)
+            if isinstance(value, dict):
+                yield from self._members(node, value, path)
+            elif isinstance(value, list):
+                yield from self._items(node, value, path)
+        if not _REFERRING.isdisjoint(node):
+            for keyword in REFERENCES:
+                if (id(node), keyword) in self._document.targets:
+                    yield from self.violations(self._document.targets[id(node), keyword], value, path)
 
     def _own(self, node: dict[str, Json], value: Json, path: str) -> Iterator[dict[str, Json]]:
         for error in self._explainer.own_errors(node, value):
@@ -235,12 +240,6 @@ class _Walk:
             yield {"path": path, "message": f"fits none of {len(branches)} allowed forms; the nearest says"}
         yield from min(likely or unlikely, key=lambda found: _distance(found, path), default=())
 
-    def _below(self, node: dict[str, Json], value: Json, path: str) -> Iterator[dict[str, Json]]:
-        if isinstance(value, dict):
-            yield from self._members(node, value, path)
-        elif isinstance(value, list):
-            yield from self._items(node, value, path)
-
     def _members(self, node: dict[str, Json], value: dict[str, Json], path: str) -> Iterator[dict[str, Json]]:
         properties = dict(_members(node, "properties"))
         patterns = list(_members(node, "patternProperties"))
@@ -285,6 +284,8 @@ _DROPPED = frozenset(
     | {"$vocabulary", "default", "examples", "description", "title", "additionalItems"}
 )
 _MAPS = frozenset({"properties", "patternProperties"})
+_AT_SAME_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies"})
+_REFERRING = frozenset(REFERENCES)
 
 
 def _fewer(node: dict[str, Json], value: Json) -> Json:

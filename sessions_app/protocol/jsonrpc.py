@@ -97,7 +97,8 @@ def readable_id(value: Json) -> RequestId | None:
 
 def encode_result(id: RequestId, result: bytes | Json) -> bytes:
     """A response; `bytes` are taken as encoded JSON and spliced in."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (dumps(id), _encoded(result))
+    body = result if isinstance(result, bytes) else dumps(result)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (b"%d" % id if type(id) is int else dumps(id), body)
 
 
 def encode_error(id: RequestId | None, error: Mapping[str, Json], *, null_id: bool = False) -> bytes:

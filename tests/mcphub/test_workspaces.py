@@ -339,7 +339,7 @@ def prompt_reads_in() -> str:
 @pytest.mark.parametrize("function", [reads_in, reads_in_the_loop])
 def test_a_tool_reads_in_the_workspace_that_its_caller_came_by(function: Any) -> None:
     ours = Scope(3, "ours")
-    assert run_tool(function, context=ScriptedContext(caller_workspace=ours)).content[0]["text"] == str(ours)
+    assert run_tool(function, context=ScriptedContext(workspace=ours)).content[0]["text"] == str(ours)
     assert run_tool(function, context=ScriptedContext()).content[0]["text"] == "None"
     assert scope.current() is None
 
@@ -347,7 +347,7 @@ def test_a_tool_reads_in_the_workspace_that_its_caller_came_by(function: Any) ->
 def test_a_prompt_reads_in_the_workspace_that_its_caller_came_by() -> None:
     ours = Scope(3, "ours")
     entry = prompts[reference_of(prompt_reads_in)]
-    assert asyncio.run(entry.call({}, ScriptedContext(caller_workspace=ours))) == str(ours)
+    assert asyncio.run(entry.call({}, ScriptedContext(workspace=ours))) == str(ours)
 
 
 def test_tools_of_the_hub_itself_show_calls_of_the_workspace_alone(two: SimpleNamespace, monkeypatch: Any) -> None:

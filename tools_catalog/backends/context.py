@@ -15,13 +15,14 @@ from tools_catalog.call.base import Json
 from tools_catalog.call.context import ToolContext
 from tools_catalog.call.input_requests import Elicited, Form, InputRequest, Root, Roots, Sample, Sampled, Url
 
+_EVERYWHERE: Final = nullcontext()
 _LISTS: Final = {"tools": bus.TOOLS_CHANGED, "prompts": bus.PROMPTS_CHANGED, "resources": bus.RESOURCES_CHANGED}
 
 
 def reading_for(parts: ToolContext) -> AbstractContextManager[object]:
     """Return a context in which tool functions read the rows visible to the caller."""
-    workspace = parts.call.caller_workspace
-    return nullcontext() if workspace is None else scope.acting_in(workspace)
+    workspace = parts.workspace
+    return _EVERYWHERE if workspace is None else scope.acting_in(workspace)
 
 
 class Context:

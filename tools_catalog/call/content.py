@@ -135,10 +135,9 @@ def result_from(value: object, *, has_schema: bool, is_wrapped: bool) -> ToolRes
 def dump(value: Json) -> str:
     """Return compact JSON text. Raises `ResultInvalid` for NaN, infinities and lone surrogates."""
     try:
-        encoded = json.dumps(value)
+        return json.dumps(value).decode()
     except (TypeError, ValueError, errors.ProtocolError) as exc:
         raise errors.ResultInvalid("The tool's result cannot be written as JSON.") from exc
-    return encoded.decode("utf-8") if isinstance(encoded, bytes) else encoded
 
 
 def as_block(value: object) -> dict[str, Json] | None:

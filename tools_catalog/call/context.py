@@ -28,8 +28,6 @@ class CallInfo:
     caller_label: str
     caller_principal: str
     caller_scopes: frozenset[str] = frozenset()
-    caller_workspace: Scope | None = None
-    """The one that the caller came by; the hub's own functions read the rows of that one alone."""
     client_capabilities: Mapping[str, Json]
     meta: Mapping[str, Json] | None = None
     """The request's own `_meta`, as it came; None where there is none."""
@@ -154,6 +152,11 @@ class ToolContext(Protocol):
     def call(self) -> CallInfo: ...
 
     @property
+    def workspace(self) -> Scope | None:
+        """The one that the caller came by; the hub's own functions read the rows of that one alone."""
+        ...
+
+    @property
     def deadline(self) -> Deadline: ...
 
     @property
@@ -262,3 +265,4 @@ class ToolContextParts:
     suspension: Suspension = NO_SUSPENSION
     task: TaskControl = NO_TASK
     permissions: Permissions = NO_PERMISSIONS
+    workspace: Scope | None = None

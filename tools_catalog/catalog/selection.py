@@ -72,6 +72,11 @@ class Tool:
     """The definition without the changes of additions, if there are any: redaction of the record follows it."""
 
     @property
+    def is_for_everybody(self) -> bool:
+        """Whether neither groups, nor its upstream, nor a workspace keep it from callers."""
+        return not self.groups and self.sight is None and self.workspace is None
+
+    @property
     def owner(self) -> int | None:
         return None if self.workspace is None else self.workspace.key
 
@@ -133,9 +138,12 @@ class Selection:
     ) -> None:
         """`listed` replaces the tools in lists for clients; `scope` separates cursors."""
         self.tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self._open = {name: tool for name, tool in self.tools.items() if tool.enabled and tool.is_for_everybody}
         self.aliases = {alias.name: alias for alias in aliases if alias.leads_to in self.tools}
         self.tasking = frozenset(tool.name for tool in self.tools.values() if tool.task_support != "forbidden")
         """Names of the tools that may run as tasks."""
+        self.has_param_headers = any(tool.param_headers for tool in self.tools.values())
+        """Whether headers repeat arguments of a tool."""
         shown = self.tools if listed is None else listed
         for_models = {
             name: entry for name, entry in shown.items() if not isinstance(entry, Tool) or entry.is_for_models
@@ -194,12 +202,14 @@ class Selection:
 
     def find(self, name: str, caller: Audience) -> Tool:
         """Return the tool of the name, or of the former name; raise ToolNotFound (hidden ones too) or ToolDisabled."""
+        tool = self._open.get(name)
+        if tool is not None and not tool.hiding:
+            return tool
         tool = self.tools.get(name)
         if tool is None and self.aliases:
             tool = self.tools.get(self.real_name(name))
         noted = None
-        is_open = tool is not None and not tool.groups and tool.sight is None and tool.workspace is None
-        if tool is None or not (is_open or is_visible(tool, caller)) or (noted := tool.hidden_by(caller)):
+        if tool is None or not is_visible(tool, caller) or (noted := tool.hidden_by(caller)):
             raise self._missing(name, noted)
         if not tool.enabled:
             why = tool.why_not or "It is switched off. Ask the hub's operator to enable it, or choose another."

@@ -39,11 +39,7 @@ _OLD_SECONDS: Final = 60
 """A younger socket may be one that its process does not listen on yet."""
 _LONGEST_PATH_BYTES: Final = 100
 """The maximum length of a socket's name on every system."""
-_CALL_INFO: Final = tuple(
-    field.name
-    for field in dataclasses.fields(CallInfo)
-    if field.name != "caller_workspace"  # no upstream reads rows
-)
+_CALL_INFO: Final = tuple(field.name for field in dataclasses.fields(CallInfo))
 
 
 class Relay:

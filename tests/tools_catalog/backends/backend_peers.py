@@ -25,7 +25,7 @@ class ScriptedContext(NullNotifier):
     caller_label: str = "tester"
     caller_principal: str = "key:1"
     caller_scopes: frozenset[str] = frozenset({"tools:call"})
-    caller_workspace: Scope | None = None
+    workspace: Scope | None = None
     client_capabilities: Mapping[str, Any] = field(default_factory=dict)
     meta: Mapping[str, Any] | None = None
     seconds: float = PATIENCE_SECONDS
@@ -48,7 +48,6 @@ class ScriptedContext(NullNotifier):
             caller_label=self.caller_label,
             caller_principal=self.caller_principal,
             caller_scopes=self.caller_scopes,
-            caller_workspace=self.caller_workspace,
             client_capabilities=self.client_capabilities,
             meta=self.meta,
         )
