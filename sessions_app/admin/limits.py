@@ -75,7 +75,7 @@ class RateLimitBucketAdmin(UncountedAdmin):
             queryset,
             "fill",
             lambda count: ngettext("Refill %(count)d rate limit?", "Refill %(count)d rate limits?", count),
-            _t("Their clients can immediately call as often as after a long pause."),
+            _t("Their limits are refilled, so their clients can call at the full rate again."),
             _t("Refill"),
             reason=True,
         )

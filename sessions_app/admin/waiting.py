@@ -138,7 +138,7 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
                 "has changed since."
             )
             if confirm
-            else _t("The row stays as it is."),
+            else _t("The row stays unchanged."),
             button=_t("Confirm") if confirm else _t("Reject"),
             back=back,
             action=action,

@@ -17,7 +17,7 @@ from django.test import Client
 from mcphub.features.notifications.models import Subscription
 from sessions_app.models import McpWorkspace
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]  # SQLite writes one after another
+pytestmark = [pytest.mark.postgresql, pytest.mark.usefixtures("transactional_db")]  # SQLite writes one after another
 SUBSCRIPTION = {"name": "mail", "enabled": "on", "way": "email", "address": "calls@example.org", "language": "en"}
 
 
