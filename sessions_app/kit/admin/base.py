@@ -249,7 +249,7 @@ class HubAdmin(SearchedAdmin):
                 return other
         return answer
 
-    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Show or save the form of a row.
 
         Where somebody else saves the same name in the same moment, the database refuses this one: the form is read
