@@ -196,7 +196,7 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
         _("duplicate of"), max_length=36, blank=True, help_text=_("The first call with this request ID.")
     )
     occurrences = models.PositiveIntegerField(
-        _("occurrences"), default=1, help_text=_("More than one: refusals during a flood, counted in one row.")
+        _("occurrences"), default=1, help_text=_("More than 1: many refusals in a short time, counted in one row.")
     )
     transport = models.CharField(_("transport"), max_length=16, choices=transports.choices)
     protocol_version = models.CharField(_("protocol version"), max_length=10, blank=True)
@@ -208,7 +208,7 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
         null=True,
         blank=True,
         help_text=_(
-            "The client that a person authorized and that called in the person's name. Empty: a key, or the person."
+            "The client that a person authorized and that called in the person's name. Empty for a key, or the person."
         ),
     )
     policy_rule = models.CharField(  # noqa: DJ001 - null is outside the hash of older rows
@@ -259,7 +259,7 @@ class McpToolInvocation(RecordedInWorkspace, AppendOnly):
         _("round"),
         null=True,
         blank=True,
-        help_text=_("Which answer of the model in that turn requested the call, counted from 1."),
+        help_text=_("Number of the model's answer in that turn that requested the call, from 1."),
     )
     replay_of = models.CharField(  # noqa: DJ001 - as continues
         _("replay of"), max_length=36, null=True, blank=True, help_text=_("The recorded call that this one replays.")

@@ -122,7 +122,7 @@ def any_host_or_origin(**options: object) -> list[CheckMessage]:
         if "*" in values:
             found.append(
                 Warning(
-                    _("%(name)s admits everything, so any web page may speak to the hub from a browser.")
+                    _("%(name)s allows every origin, so any web page can call the hub from a browser.")
                     % {"name": name},
                     hint=_("List only the ones that you need."),
                     id="mcphub.W002",

@@ -137,7 +137,7 @@ def _some(calls: QuerySet[McpToolInvocation]) -> list[McpToolInvocation]:
 def _shown(call: McpToolInvocation, row: McpToolInvocation) -> dict[str, Json]:
     return {
         "address": reverse("admin:invocations_mcptoolinvocation_change", args=[call.pk]),
-        "place": _t("before") if call.pk < row.pk else _t("after"),
+        "place": _t("earlier") if call.pk < row.pk else _t("later"),
         "moment": timezone.localtime(call.started_at),
         "tool": clipped(call.what, 64),
         "status": mark("good" if call.status == "ok" else "bad", call.get_status_display()),

@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _t
 from invocations.models import McpToolInvocation
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.admin.row_page import PageFigure, PagePart, PageTable, adds_to_page
-from sessions_app.kit.shown import ago, clipped, duration
+from sessions_app.kit.shown import ago, clipped, duration, percent
 from sessions_app.models import ApiKey, McpWorkspace
 from tools_catalog import usage
 from tools_catalog.models import McpConnection, McpToolDefinition, McpToolset
@@ -102,7 +102,7 @@ def _figures(calls: list[McpToolInvocation], link: str) -> Iterator[PageFigure]:
     more = "+" if len(recent) == MOST_CALLS else ""
     yield PageFigure(_t("Calls, 24 h"), number_format(len(recent), force_grouping=True) + more, link)
     failed = sum(call.status == "error" for call in recent)
-    share = f"{number_format(100 * failed / len(recent), 1)}\N{NO-BREAK SPACE}%" if recent else "–"
+    share = percent(failed, len(recent)) if recent else "–"
     yield PageFigure(
         _t("Errors, 24 h"), share, (link and failed and f"{link}&status__exact=error") or "", "bad" if failed else ""
     )

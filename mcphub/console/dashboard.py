@@ -29,7 +29,7 @@ from sessions_app.keys.naming import names_of
 from sessions_app.kit import charts
 from sessions_app.kit.admin.base import mark
 from sessions_app.kit.features import declared, loaded
-from sessions_app.kit.shown import breakable, clipped, duration, span
+from sessions_app.kit.shown import breakable, clipped, duration, percent, rounded, span
 from sessions_app.models import McpSession
 from tools_catalog.models import McpConnection, McpToolDefinition, McpUpstreamTool
 
@@ -163,13 +163,13 @@ def _call_tiles(found: Overview) -> list[dict[str, object]]:
     failed = listed(found.after, found.before, status__exact="error")
     minutes = (min(found.before, timezone.now()) - found.after) / timedelta(minutes=1)
     rate = now.calls / minutes
-    said = _("%(rate)s a minute") % {"rate": number_format(rate, 1 if rate < 10 else 0)}
+    said = _("%(rate)s a minute") % {"rate": rounded(rate, 1 if rate < 10 else 0)}
     # The last slot is not over, so rates are compared and not counts.
     moved = health.change(
         rate, before.calls / ((found.before - found.after) / timedelta(minutes=1)) if before else None
     )
     errors = number_format(now.errors, force_grouping=True) if now.errors else ""
-    was = percent(before) if before and before.calls else ""
+    was = failing(before) if before and before.calls else ""
     tiles = [
         _tile(
             _("Calls"),
@@ -179,7 +179,7 @@ def _call_tiles(found: Overview) -> list[dict[str, object]]:
         ),
         _tile(
             _("Errors"),
-            percent(now),
+            failing(now),
             failed,
             " · ".join(filter(None, [errors, _("before: %(was)s") % {"was": was} if was else ""])),
         ),
@@ -234,8 +234,8 @@ def _tile(title: str, words: str, link: str, beside: str = "") -> dict[str, obje
     return {"title": title, "words": words, "link": link, "beside": beside}
 
 
-def percent(tally: Tally) -> str:
-    return f"{number_format(100 * tally.errors / tally.calls, 1)} %" if tally.calls else "–"
+def failing(tally: Tally) -> str:
+    return percent(tally.errors, tally.calls) if tally.calls else "–"
 
 
 # Charts and tables -------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def _tables(found: Overview, names: Mapping[str, str]) -> list[dict[str, object]
                     {
                         "name": breakable(clipped(names.get(name, name) if subject == CALLER else name, 64)),
                         "calls": number_format(tally.calls, force_grouping=True),
-                        "errors": percent(tally),
+                        "errors": failing(tally),
                         "p95": duration(tally.percentile(95) or 0),
                         "share": max(1, round(100 * tally.calls / most)),
                         "link": listed(found.after, found.before, **{parameter: name}),

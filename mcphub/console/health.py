@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.urls import reverse
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from invocations.admin.links import listed
 from invocations.figures.overview import Overview
 from invocations.figures.tallies import Tally
-from sessions_app.kit.shown import clipped, duration
+from sessions_app.kit.shown import clipped, duration, percent, rounded
 from tools_catalog.models import McpConnection
 
 _FEWEST_CALLS = 20
@@ -40,9 +39,9 @@ def of_calls(found: Overview) -> list[HealthFinding]:
     if now.calls >= _FEWEST_CALLS:
         share, earlier = now.errors / now.calls, _share(before)
         if share >= _SHARE_OF_NOTE and (earlier is None or share >= _WORSE_BY * earlier):
-            was = "–" if earlier is None else percent(earlier)
+            was = "–" if earlier is None else percent(earlier, 1)
             words = _("%(share)s of calls failed, compared with %(was)s in the previous period.") % {
-                "share": percent(share),
+                "share": percent(share, 1),
                 "was": was,
             }
             findings.append(HealthFinding("bad", words, listed(found.after, found.before, status__exact="error")))
@@ -68,10 +67,6 @@ def of_connections(connections: list[McpConnection]) -> list[HealthFinding]:
     return [HealthFinding("bad", words, reverse("admin:tools_catalog_mcpconnection_changelist") + query)]
 
 
-def percent(share: float) -> str:
-    return f"{number_format(100 * share, 1)} %"
-
-
 def _share(tally: Tally | None) -> float | None:
     return tally.errors / tally.calls if tally is not None and tally.calls >= _FEWEST_CALLS else None
 
@@ -84,4 +79,4 @@ def change(now: float | None, before: float | None) -> str:
     if abs(moved) < 1:
         return _("unchanged")
     sign = "+" if moved > 0 else "−"
-    return f"{sign}{number_format(abs(moved), 0, force_grouping=True)} %"
+    return f"{sign}{rounded(abs(moved), 0)}\N{NO-BREAK SPACE}%"

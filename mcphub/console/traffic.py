@@ -16,7 +16,7 @@ from invocations.figures.overview import Overview
 from invocations.figures.tallies import CALLER, TOOL, Tally
 from sessions_app.keys.naming import names_of
 from sessions_app.kit.admin.base import mark
-from sessions_app.kit.shown import breakable, clipped
+from sessions_app.kit.shown import breakable, clipped, percent
 from tools_catalog.admin.connections import STATUS_MARKS
 from tools_catalog.models import McpConnection, McpUpstreamTool
 
@@ -115,7 +115,7 @@ def _end(
     return TrafficEnd(
         name=breakable(clipped(name, 48)),
         calls=number_format(tally.calls, force_grouping=True),
-        errors=f"{number_format(100 * tally.errors / tally.calls, 1)} %" if tally.errors else "",
+        errors=percent(tally.errors, tally.calls) if tally.errors else "",
         share=round(100 * tally.calls / most),
         link=link,
         state=state,

@@ -84,7 +84,7 @@ def _tiles(found: Overview, of: dict[str, str]) -> list[dict[str, str]]:
         {"title": _("Calls"), "words": calls, "link": listed(found.after, found.before, **of)},
         {
             "title": _("Errors"),
-            "words": dashboard.percent(total),
+            "words": dashboard.failing(total),
             "beside": errors if total.errors else "",
             "link": listed(found.after, found.before, status__exact="error", **of),
         },

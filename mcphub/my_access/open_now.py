@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from django.http import Http404, HttpRequest
@@ -14,13 +15,46 @@ from sessions_app.login import open_logins
 from sessions_app.models import McpSession
 
 _MOST = 50
+_BROWSERS = {
+    "Edg": "Edge",
+    "OPR": "Opera",
+    "YaBrowser": "Yandex Browser",
+    "Firefox": "Firefox",
+    "FxiOS": "Firefox",
+    "HeadlessChrome": "Chrome",
+    "Chrome": "Chrome",
+    "CriOS": "Chrome",
+    "Version": "Safari",
+}
+"""Product in a user agent -> its name; the first that is there, since most browsers name others beside themselves."""
+_SYSTEMS = {
+    "Windows": "Windows",
+    "Android": "Android",
+    "iPhone": "iPhone",
+    "iPad": "iPad",
+    "Mac OS X": "macOS",
+    "CrOS": "ChromeOS",
+    "Linux": "Linux",
+}
+
+
+def browser(user_agent: str) -> str:
+    """Return name, version and system of a browser, such as *Firefox 140, Linux*; other programs as they are."""
+    found = (
+        f"{name} {version[1]}"
+        for product, name in _BROWSERS.items()
+        if (version := re.search(rf"\b{product}/(\d+)", user_agent))
+    )
+    system = next((name for sign, name in _SYSTEMS.items() if sign in user_agent), "")
+    known = next(found, "") if user_agent.startswith("Mozilla/") else ""
+    return ", ".join(filter(None, [known, system])) if known else user_agent
 
 
 def _rows(request: HttpRequest) -> Mapping[str, object]:
     sessions = McpSession.objects.live().filter(principal=f"user:{request.user.pk}", is_implicit=False)
     return {
         "sessions": sessions.order_by("-created_at")[:_MOST],
-        "logins": open_logins.of(request.user, request.session.session_key),
+        "logins": [(browser(each.program), each) for each in open_logins.of(request.user, request.session.session_key)],
     }
 
 

@@ -155,7 +155,7 @@ def _replica() -> Iterator[Finding]:
     if moment is None:
         yield Finding(
             "hint",
-            _("The database of MCPHUB_AUDIT_DATABASE_URL is no standby, so nobody can tell how far behind it is."),
+            _("The database of MCPHUB_AUDIT_DATABASE_URL is not a standby, so its lag is unknown."),
             _("Name a standby of the hub's PostgreSQL, or leave MCPHUB_AUDIT_DATABASE_URL out."),
         )
     elif (behind := (timezone.now() - moment).total_seconds()) > _MOST_BEHIND_SECONDS:

@@ -10,7 +10,6 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.utils.formats import number_format
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
@@ -19,7 +18,7 @@ from django.utils.translation import ngettext
 from sessions_app.history import events
 from sessions_app.kit.admin.base import UncountedAdmin, mark, moment
 from sessions_app.kit.admin.parts import column
-from sessions_app.kit.shown import cell, clipped, mono
+from sessions_app.kit.shown import cell, clipped, mono, rounded
 from sessions_app.models import ApiKey, RateLimitBucket
 
 _LAST = moment("last_request", _("last request"))
@@ -60,10 +59,10 @@ class RateLimitBucketAdmin(UncountedAdmin):
     @admin.display(description=_("remaining"))
     def level(self, bucket: RateLimitBucket) -> SafeString:
         now = bucket.level(timezone.now())
-        words = f"{number_format(now, 1)} / {bucket.capacity}"
+        words = f"{rounded(now)} / {bucket.capacity}"
         return mark("bad" if now < 1 else "warn" if now < bucket.capacity / 4 else "good", words)
 
-    refill = column(_("one more every"), lambda bucket: f"{number_format(1 / bucket.refill_per_second, 1)} s")
+    refill = column(_("one more every"), lambda bucket: f"{rounded(1 / bucket.refill_per_second)} s")
 
     def has_fill_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("sessions_app.change_ratelimitbucket")
@@ -76,7 +75,7 @@ class RateLimitBucketAdmin(UncountedAdmin):
             queryset,
             "fill",
             lambda count: ngettext("Refill %(count)d rate limit?", "Refill %(count)d rate limits?", count),
-            _t("Their clients can immediately call as often as after a long pause."),
+            _t("Their limits are refilled, so their clients can call at the full rate again."),
             _t("Refill"),
             reason=True,
         )
@@ -86,7 +85,7 @@ class RateLimitBucketAdmin(UncountedAdmin):
         filled = _t("Refilled")
         rows = []
         for bucket in queryset:
-            before = f"{number_format(bucket.level(timezone.now()), 1)} / {bucket.capacity}"
+            before = f"{rounded(bucket.level(timezone.now()))} / {bucket.capacity}"
             with transaction.atomic():
                 RateLimitBucket.objects.filter(pk=bucket.pk).update(tokens=F("capacity"))
                 events.record(

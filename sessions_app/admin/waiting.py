@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop, ngettext
 
 from sessions_app.filters import WAITING_FILTERS
-from sessions_app.history import deciding, guarding
+from sessions_app.history import deciding, guarding, reading
 from sessions_app.history.deciding import ConfirmationRefused
 from sessions_app.kit.admin.base import ReadOnlyAdmin, detail_action, mark, moment, row_of
 from sessions_app.kit.admin.parts import column
@@ -138,7 +138,7 @@ class WaitingChangeAdmin(ReadOnlyAdmin):
                 "has changed since."
             )
             if confirm
-            else _t("The row stays as it is."),
+            else _t("The row stays unchanged."),
             button=_t("Confirm") if confirm else _t("Reject"),
             back=back,
             action=action,
@@ -204,7 +204,11 @@ def _lines(change: WaitingChange, most: int = INLINE_CHARACTERS) -> list[str]:
     links = model.GUARDED_LINKS if issubclass(model, guarding.GuardedModel) else ()
     return [
         visible(
-            f"{name}: {_value(change.before.get(name), name, links, most)} → {_value(after, name, links, most)}",
+            f"{reading.label_of(model, name)}: "
+            + " → ".join(
+                _value(reading.chosen(model, name, value), name, links, most)
+                for value in (change.before.get(name), after)
+            ),
             one_line=True,
         )
         for name, after in change.after.items()

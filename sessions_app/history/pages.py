@@ -154,9 +154,14 @@ class RecordedAdmin(HubAdmin):
         if not self.has_view_or_change_permission(request, row):
             raise PermissionDenied
         events = reading.events_of(self.model, unquote(object_id))
-        if row is None and (self._is_there(unquote(object_id)) or not events.exists()):
+        is_kept_back = row is None and (self._is_there(unquote(object_id)) or not self.shows_deleted(request))
+        if is_kept_back or (row is None and not events.exists()):
             raise Http404
         return row, events
+
+    def shows_deleted(self, request: HttpRequest) -> bool:
+        """Return whether the person may see what a deleted row held. Pages that keep rows from people override this."""
+        return True
 
     def _is_there(self, key: str) -> bool:
         """Return whether there is a row with this key, be it one that the page keeps from the person."""

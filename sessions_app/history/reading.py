@@ -83,7 +83,7 @@ def state_after(model: Model, event: AuditEvent) -> State | None:
 
 def in_words(model: Model, state: Mapping[str, Json] | None) -> State:
     """Return a state by the names that people read, related rows by theirs."""
-    return {_label(model, name): _named(model, name, value) for name, value in (state or {}).items()}
+    return {label_of(model, name): _named(model, name, value) for name, value in (state or {}).items()}
 
 
 def changes(model: Model, event: AuditEvent, shorten: int) -> Iterator[FieldChange]:
@@ -119,9 +119,17 @@ def _field(model: Model, name: str) -> models.Field[Json, Json] | None:
     return found if isinstance(found, models.Field) else None
 
 
-def _label(model: Model, name: str) -> str:
+def label_of(model: Model, name: str) -> str:
+    """Return the name that people read for a field."""
     field = _field(model, name)
     return name if field is None else str(capfirst(field.verbose_name))
+
+
+def chosen(model: Model, name: str, value: Json) -> Json:
+    """Return the words of a choice, other values as they are."""
+    field = _field(model, name)
+    choices = dict(field.flatchoices) if field is not None and isinstance(value, str) else {}
+    return str(choices.get(value, value)) if choices else value
 
 
 def _named(model: Model, name: str, value: Json) -> Json:

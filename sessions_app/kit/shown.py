@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime
+from decimal import Decimal
 
 from django.utils import timezone
 from django.utils.formats import number_format
@@ -32,11 +33,21 @@ def visible(text: object, *, one_line: bool = False) -> str:
     return words.replace("\n", "\\n").replace("\t", "\\t") if one_line else words
 
 
+def rounded(value: float, places: int = 1) -> str:
+    """Return a number in the reader's language. `number_format` alone would cut the further places off."""
+    return number_format(Decimal(f"{value:.{places}f}"), places, force_grouping=True)
+
+
+def percent(part: float, whole: float) -> str:
+    """Return a share in the reader's language, with one place."""
+    return f"{rounded(100 * part / whole)}\N{NO-BREAK SPACE}%"
+
+
 def duration(milliseconds: int) -> str:
     """Return a span of time in the reader's language."""
     if milliseconds < 10_000:
         return _t("%(milliseconds)s ms") % {"milliseconds": milliseconds}
-    return _t("%(seconds)s s") % {"seconds": number_format(milliseconds / 1000, 1)}
+    return _t("%(seconds)s s") % {"seconds": rounded(milliseconds / 1000)}
 
 
 def span(seconds: float) -> str:
@@ -63,7 +74,7 @@ def size(count: int) -> str:
     """Return a number of bytes in the reader's language."""
     if count < 10_000:
         return _t("%(bytes)s B") % {"bytes": count}
-    return _t("%(kilobytes)s kB") % {"kilobytes": number_format(count / 1000, 1)}
+    return _t("%(kilobytes)s kB") % {"kilobytes": rounded(count / 1000)}
 
 
 def clipped(text: object, length: int) -> str:

@@ -95,7 +95,7 @@ class McpWorkspace(GuardedModel):
 
     def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
         # Calls on record name it: whoever made another of this name would read them.
-        raise ValidationError(_t("A workspace can't be deleted: its calls are on record. Remove its groups instead."))
+        raise ValidationError(_t("A workspace can't be deleted: its calls are recorded. Remove its groups instead."))
 
     @property
     def path(self) -> str:

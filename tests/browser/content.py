@@ -27,8 +27,15 @@ def let_operator_in(password: str) -> None:
     _operator(password)
 
 
+PEOPLE = {"auditor": ["Auditor"], "member": []}
+"""Name of each person beside the operator -> their groups."""
+
+
 def fill(password: str) -> None:
     person = _operator(password)
+    for name, groups in PEOPLE.items():
+        one = User.objects.create_user(name, password=password, is_staff=bool(groups))
+        one.groups.set(Group.objects.filter(name__in=groups))
     _providers()
     made = [
         ("search_issues", "Find issues", "Finds issues of a project by words.", _schema(query="Words to look for.")),

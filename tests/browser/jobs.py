@@ -1,4 +1,4 @@
-"""Jobs of operators, auditors and newcomers, done in a browser and counted: clicks, keys, fields, seconds.
+"""Jobs of operators, auditors, team leads and end users, done in a browser and counted: clicks, keys, fields, seconds.
 
     python -m tests.browser.jobs            prints them as a table
 
@@ -56,6 +56,14 @@ class Hand:
         self.fields += 1
         self.page.get_by_label(label).first.select_option(option)
 
+    def pick(self, field: str, text: str) -> None:
+        """Choose a row in a field that searches for it."""
+        self.fields += 1
+        self.click_at(f"#id_{field} + .select2 .select2-selection")
+        self.page.keyboard.type(text)
+        expect(self.page.locator(".select2-results__option--highlighted")).to_contain_text(text)
+        self.press("Enter")
+
     def sees(self, words: str | re.Pattern[str], within: str = "body") -> None:
         expect(self.page.locator(within)).to_contain_text(words)
 
@@ -68,6 +76,8 @@ class Job:
     do: Callable[[Hand], None]
     most_clicks: int
     most_keys: int = 0
+    by: str = "operator"
+    """Who does it; all others are in `content.PEOPLE`."""
 
 
 @dataclass(frozen=True)
@@ -258,6 +268,88 @@ def _invite_a_person(hand: Hand) -> None:
     hand.sees("/login/invited/")
 
 
+def _invite_into_a_team(hand: Hand) -> None:
+    hand.press("Control+K")
+    hand.fields += 1
+    hand.page.keyboard.type("invite")
+    expect(hand.page.locator("[role=option]").first).to_be_visible()
+    hand.press("Enter")
+    hand.page.wait_for_url(re.compile("invitation"))
+    hand.fields += 2
+    hand.page.locator("#id_username").fill("eve")
+    hand.page.get_by_label("Groups").select_option("Service desk")
+    hand.click("Save", "button")
+    hand.sees("/login/invited/")
+
+
+def _limit_a_team(hand: Hand) -> None:
+    hand.click("Rules")
+    hand.click_at(".hub-tabs summary:has-text('Limits')")
+    hand.click("Quotas", within=".hub-tabs")
+    hand.click_at("a[href*='mcpquota/add/']")
+    hand.fields += 2
+    hand.page.locator("#id_name").fill("service-desk")
+    hand.page.get_by_label("Refuse at").fill("1000")
+    hand.pick("group", "Service desk")
+    hand.click("Save", "button")
+    hand.sees("was added successfully")
+
+
+def _alert_on_a_tool(hand: Hand) -> None:
+    hand.click("Inbox")
+    hand.click("Alerts")
+    hand.click_at("a[href*='alert/add/']")
+    hand.fill("Name", "orders fail")
+    hand.fill("Threshold", "20")
+    hand.sees("It would have fired")
+    hand.click("Save", "button")
+    hand.sees("was added successfully")
+
+
+def _replay_a_call(hand: Hand) -> None:
+    hand.click("Calls")
+    hand.fields += 1
+    hand.page.locator("#searchbar").fill("tool:add status:ok")
+    hand.press("Enter")
+    hand.page.wait_for_url(re.compile("q=tool"))
+    hand.click_at("#result_list tbody a[href*='/change/']")
+    hand.click(re.compile("Replay"))
+    hand.click(re.compile("^Replay"), "button")
+    hand.sees(re.compile("The outcome (is the same|differs)"))
+
+
+def _try_a_rule(hand: Hand) -> None:
+    hand.click("Rules")
+    hand.click_at("a[href*='mcppolicyrule/add/']")
+    hand.fill("Name", "no-drafts")
+    hand.fields += 2
+    hand.page.locator("[name=applies_to]").select_option("tool")
+    hand.page.locator("[name=target]").fill("delete_draft")
+    hand.click("Save and continue editing", "button")
+    expect(hand.page.locator("#hub-preview")).to_contain_text("matched")
+
+
+def _evidence_of_a_quarter(hand: Hand) -> None:
+    hand.click("Audit log")
+    hand.click("Evidence")
+    with hand.page.expect_download() as told:
+        hand.click("Download the archive", "button")
+    assert told.value.suggested_filename.endswith((".zip", ".tar"))
+
+
+def _key_of_one_s_own(hand: Hand) -> None:
+    hand.click_at("#keys summary")
+    hand.fields += 1
+    hand.page.locator("#keys input[name=name]").fill("my script")
+    hand.click(re.compile("^Create"), "button", within="#keys")
+    hand.sees("mcph_")
+
+
+def _configuration_of_one_s_client(hand: Hand) -> None:
+    hand.click_at("#connect summary")
+    hand.sees("[mcp_servers.mcp-hub]")
+
+
 def _is_the_audit_whole(hand: Hand) -> None:
     hand.click(re.compile("audit log (verified|has not been verified)", re.IGNORECASE))
     hand.click(re.compile("^Verify"), "button")
@@ -283,6 +375,14 @@ JOBS: tuple[Job, ...] = (
     Job("Revoke a key", _revoke_a_key, 4),
     Job("Invite a person", _invite_a_person, 1, 2),
     Job("See whether the audit is whole", _is_the_audit_whole, 3),
+    Job("Invite a person into a team", _invite_into_a_team, 1, 2),
+    Job("Limit the calls of a team", _limit_a_team, 6, 1),
+    Job("Be alerted when calls fail", _alert_on_a_tool, 4),
+    Job("Replay a call", _replay_a_call, 4, 1),
+    Job("See what a rule would have done", _try_a_rule, 3),
+    Job("Take a quarter's evidence away", _evidence_of_a_quarter, 3, by="auditor"),
+    Job("Get the configuration of one's own client", _configuration_of_one_s_client, 1, by="member"),
+    Job("Make a key of one's own", _key_of_one_s_own, 2, by="member"),
 )
 
 
@@ -300,15 +400,19 @@ def main() -> int:
         hub.operate(content.offer_changes, DIFFERENCES)
         with sync_playwright() as started:
             browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-            context = browser.new_context(viewport={"width": 1280, "height": 800}, base_url=hub.url, locale="en-GB")
-            page = context.new_page()
-            page.set_default_timeout(20_000)
             expect.set_options(timeout=20_000)
-            log_in(page)
+            pages: dict[str, Page] = {}
             print("| Job | Clicks | Keys | Fields | Seconds |\n|---|---|---|---|---|")
             for job in JOBS:
                 if wanted and not any(word in job.words for word in wanted):
                     continue
+                if job.by not in pages:
+                    pages[job.by] = browser.new_page(
+                        viewport={"width": 1280, "height": 800}, base_url=hub.url, locale="en-GB"
+                    )
+                    pages[job.by].set_default_timeout(20_000)
+                    log_in(pages[job.by], job.by)
+                page = pages[job.by]
                 try:
                     told = do(job, page)
                 except Exception as error:

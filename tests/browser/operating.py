@@ -14,7 +14,7 @@ def log_in(page: Any, name: str = "operator") -> None:
     page.fill("[name=username]", name)
     page.fill("[name=password]", PASSWORD)
     page.click("button[type=submit]")
-    expect(page.get_by_text("Enabled tools")).to_be_visible()
+    expect(page.get_by_text("Enabled tools").or_(page.get_by_role("heading", name="Your tools"))).to_be_visible()
 
 
 def open_tool(page: Any, name: str) -> None:

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from sessions_app.kit.admin.base import HubAdmin
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.admin.ranked import Figure, RankedList
-from sessions_app.kit.shown import ago, clipped, duration
+from sessions_app.kit.shown import ago, clipped, duration, percent
 from tools_catalog import usage
 from tools_catalog.models import McpUpstreamTool
 
@@ -70,7 +70,7 @@ class FigureColumns(_Base):
         recent: usage.Recent = row.recent
         if not recent.calls:
             return "–"
-        words = f"{number_format(100 * recent.errors / recent.calls, 1)}\N{NO-BREAK SPACE}%"
+        words = percent(recent.errors, recent.calls)
         return format_html('<b class="hub-bad">{}</b>', words) if recent.errors else words
 
     @admin.display(description=_("p95"), ordering="figure_latency")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from sessions_app.kit.admin.check import CheckedForm
 from sessions_app.kit.admin.json_field import JSONFormField
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.admin.search_line import SearchLine
+from sessions_app.kit.names import free_name
 from sessions_app.kit.shown import visible
 from sessions_app.workspaces.pages import WorkspacePages
 from tools_catalog import usage
@@ -53,11 +53,8 @@ _MOST_TOOLSETS = 100
 def _free_name(name: str) -> str:
     """Return the name, numbered if another tool has it, and then cut where it would be too long."""
     most = McpToolDefinition._meta.get_field("name").max_length or 0
-    endings = itertools.chain([""], (f"_{n}" for n in itertools.count(2)))
-    taken: set[str] = set(
-        McpToolDefinition.objects.filter(name__startswith=name[: most - 9]).values_list("name", flat=True)
-    )
-    return next(each for end in endings if (each := name[: most - len(end)] + end) not in taken)
+    taken = set(McpToolDefinition.objects.filter(name__startswith=name[: most - 9]).values_list("name", flat=True))
+    return free_name(name, taken.__contains__, most, "_")
 
 
 def _chosen_kind(request: HttpRequest) -> ToolKind | None:

@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='mcpconnection',
             name='issuer',
-            field=models.CharField(blank=True, help_text='Leave blank for the one that the server names. Enter one exactly as its own metadata write it, closing slash included, if the server names it otherwise. Risk: all sign-ins go there, whatever the server says.', max_length=500, verbose_name='issuer'),
+            field=models.CharField(blank=True, help_text='Leave blank to use the one the server names. If its own metadata spell it differently, enter it exactly as there, including a trailing slash. Risk: all sign-ins go there, whatever the server says.', max_length=500, verbose_name='issuer'),
         ),
     ]

@@ -11,6 +11,7 @@ from typing import Any
 from django.utils.translation import gettext as _t
 
 from sessions_app.history import source
+from sessions_app.kit.names import free_name
 from tools_catalog import secrets
 from tools_catalog.bindings import PROFILE, Destination
 from tools_catalog.literals import literal_in
@@ -93,7 +94,7 @@ class Moving:
         plain = _NOT_IN_NAMES.sub("-", wanted.lower()).strip("-")[: _LONGEST_NAME - 4] or "secret"
         taken = {*Secret.objects.filter(name__startswith=plain).values_list("name", flat=True)}
         taken |= {secret.name for secret in self._new}
-        return next(name for name in (plain, *(f"{plain}-{number}" for number in range(2, 1000))) if name not in taken)
+        return free_name(plain, taken.__contains__, _LONGEST_NAME)
 
 
 def rows_with_literals() -> list[str]:

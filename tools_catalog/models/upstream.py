@@ -146,8 +146,8 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         max_length=500,
         blank=True,
         help_text=_(
-            "Leave blank for the one that the server names. Enter one exactly as its own metadata write it, closing "
-            "slash included, if the server names it otherwise. Risk: all sign-ins go there, whatever the server says."
+            "Leave blank to use the one the server names. If its own metadata spell it differently, enter it exactly "
+            "as there, including a trailing slash. Risk: all sign-ins go there, whatever the server says."
         ),
     )
     sends_resource = models.BooleanField(

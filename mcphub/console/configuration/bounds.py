@@ -67,7 +67,7 @@ BOUNDS: Final[dict[str, tuple[str, _StrOrPromise]]] = {
     "max_calls": ("limits", _("Running calls in one worker.")),
     "max_calls_per_caller": ("limits", _("Running calls of one caller in one worker. 0: a fifth of all.")),
     "max_connections": ("limits", _("Client connections of one worker.")),
-    "max_connections_per_address": ("limits", _("Connections of one address. 0: half of all.")),
+    "max_connections_per_address": ("limits", _("Connections from one address. 0 means half of all.")),
     "max_streams": ("limits", _("Listening streams of one worker.")),
     "max_streams_per_caller": ("limits", _("Listening streams of one caller.")),
     "max_clients": ("limits", _("Clients of the remote profile, on all workers together.")),

@@ -97,7 +97,9 @@ VARIABLES: Final = (
         "hub.example",
         lambda: settings.ALLOWED_HOSTS,
     ),
-    Variable("MCPHUB_ALLOWED_ORIGINS", "address", _("Origins of web pages that may call."), "https://app.example"),
+    Variable(
+        "MCPHUB_ALLOWED_ORIGINS", "address", _("Origins of web pages that may call the hub."), "https://app.example"
+    ),
     Variable("MCPHUB_ALLOW_ANONYMOUS", "address", _("Callers without a key, from this machine only.")),
     Variable(
         "MCPHUB_BEHIND_PROXY",
@@ -175,7 +177,7 @@ VARIABLES: Final = (
     Variable(
         "MCPHUB_CHAT_APPROVAL",
         "chat",
-        _("Which calls of models wait for approval, unless a policy covers the tool: never, destructive or always."),
+        _("Which calls by models wait for approval if no policy covers the tool: never, destructive or always."),
         "always",
     ),
     Variable("MCPHUB_DATA_DIR", "retention", _("The folder of the database and secrets. Back it up."), "/srv/mcphub"),
@@ -253,7 +255,7 @@ VARIABLES: Final = (
     Variable(
         "MCPHUB_CHECKPOINT_FILE",
         "audit",
-        _("Where checkpoints are appended. Best on another disk. Empty: in the audit folder."),
+        _("Where checkpoints are appended. Best on another disk. If empty, in the audit folder."),
         "/mnt/witness/checkpoints",
     ),
     Variable(

@@ -201,7 +201,7 @@ class AccessReviewAdmin(WorkspacePages, RecordedAdmin):
             request,
             title=_t("Close this review?"),
             items=[(row.name, self.shown_progress(row))],
-            explanation=_t("Nothing more can be decided in it. Undecided grants stay as they are, and stay on record."),
+            explanation=_t("No more decisions can be made in it. Undecided grants stay unchanged, and stay recorded."),
             button=_t("Close the review"),
             back=back,
             reason=True,
@@ -277,7 +277,7 @@ class ReviewedGrantAdmin(WorkspacePages, ReadOnlyAdmin):
                 "is needed. Nobody decides about their own access."
             )
             if is_end
-            else _t("They stay as they are. Your decision and its reason are on record."),
+            else _t("They stay unchanged. Your decision and its reason are recorded."),
             button=_t("Take away") if is_end else _t("Keep"),
             back=request.get_full_path(),
             action=word,

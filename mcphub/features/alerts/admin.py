@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
@@ -22,7 +21,7 @@ from sessions_app.kit.admin.base import mark, moment
 from sessions_app.kit.admin.check import CheckedForm, previewed
 from sessions_app.kit.admin.parts import column
 from sessions_app.kit.database import TookTooLong
-from sessions_app.kit.shown import cell
+from sessions_app.kit.shown import cell, rounded
 
 _CHECKED, _SINCE = moment("checked_at", _("last checked")), moment("fires_since", _("firing since"))
 
@@ -84,6 +83,6 @@ def week_words(row: Alert) -> SafeString:
         "It would have fired %(count)d time in the last 7 days, for %(share)s %% of the time.",
         "It would have fired %(count)d times in the last 7 days, for %(share)s %% of the time.",
         found.fired,
-    ) % {"count": found.fired, "share": number_format(share, 1)}
+    ) % {"count": found.fired, "share": rounded(share)}
     note = _t("The last two days are counted by the minute, the days before by the hour.")
     return format_html('{} <span class="hub-subtle">{}</span>', words, note)

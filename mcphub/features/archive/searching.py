@@ -164,7 +164,7 @@ def search(
         with opened(place, lambda: deadline.rest) as archive:
             found = manifests.of_place(archive, {key.key_id: key for key in trusted})
             if not found:
-                raise NoArchive(_t("There is no archived month. `mcphub audit archive` writes those that are closed."))
+                raise NoArchive(_t("There is no archived month. `mcphub audit archive` archives the closed ones."))
             positions = _Positions(since, before)
             condition = positions.of(conditions.of_search(asked, scope))
             run = _Run(deadline, bounds, condition, most, with_bodies)

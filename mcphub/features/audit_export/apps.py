@@ -50,7 +50,7 @@ class AuditExportConfig(FeatureConfig):
             ends=True,
             states="mcphub.features.audit_export.service:late",
         ),
-        DoctorCheck(_("shipping"), "mcphub.features.audit_export.doctor:check"),
+        DoctorCheck(_("audit export"), "mcphub.features.audit_export.doctor:check"),
         RolePermissions(("invocations.view_shippingtarget",), ("Auditor",)),
         EventSubject("shippingtarget", _("audit export")),
     )

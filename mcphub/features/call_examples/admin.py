@@ -56,7 +56,7 @@ class ToolExamplesAdmin(RecordedAdmin):
             request,
             title=_t("Add these examples?"),
             items=[(line, "") for line in found],
-            explanation=_t("Searches then read them. You can edit and delete single lines afterwards."),
+            explanation=_t("Search uses them from then on. You can edit or delete single lines later."),
             button=_t("Add"),
             back=back,
             hidden=[("line", line) for line in found],  # those that were shown: others may have come since

@@ -84,7 +84,7 @@ class ChatConfig(FeatureConfig):
             "p",
             place=30,
             words=_("llm openai model endpoint"),
-            about=_("A provider is a service of models with an OpenAI-compatible API. Add one to use the chat."),
+            about=_("A provider serves models over an OpenAI-compatible API. Add one to use the chat."),
             docs="integrate/chat#set-it-up",
         ),
         ConsolePage(

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from mcphub.features.embeddings.models import EmbeddingSource, EmbeddingUse
 from sessions_app.history.pages import RecordedAdmin
 from sessions_app.kit.admin.base import moment
-from sessions_app.kit.shown import visible
+from sessions_app.kit.shown import rounded, visible
 
 _CHANGED = moment("updated_at", _("changed"))
 
@@ -34,7 +34,7 @@ class EmbeddingSourceAdmin(RecordedAdmin):
         use = _use(row)
         if use is None:
             return "-"
-        cost = number_format(use.cost_millionths / 1e6, 6)
+        cost = rounded(use.cost_millionths / 1e6, 6)
         return _t("%(tokens)s tokens, cost %(cost)s") % {"tokens": number_format(use.tokens), "cost": cost}
 
     @admin.display(description=_("last failure"))

@@ -211,7 +211,7 @@ class UpstreamEventAdmin(ReadOnlyAdmin):
             "stop_selected",
             offers.stop,
             lambda count: ngettext("Stop %(count)d upstream event?", "Stop %(count)d upstream events?", count),
-            _t("The hub receives them no more, and subscriptions to them end."),
+            _t("The hub stops receiving them, and subscriptions to them end."),
             _t("Stop"),
             danger=True,
             back=back,

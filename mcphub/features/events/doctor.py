@@ -23,7 +23,9 @@ def check() -> Iterator[Finding]:
             continue
         remedy = _("The hub tries it again. `mcphub event stop %(name)s` ends it.")
         if row.misfit:
-            remedy = _("The upstream takes other arguments now: `mcphub event approve %(name)s --arguments JSON`.")
+            remedy = _(
+                "The upstream now expects different arguments: `mcphub event approve %(name)s --arguments JSON`."
+            )
         yield Finding(
             "wrong",
             _("The upstream event %(name)s is not received: %(why)s") % {"name": row.name, "why": row.trouble},

@@ -58,7 +58,7 @@ class ResultSizeAdmin(RecordedAdmin):
             return format_html("{}", _t("Save to see the effect on the newest recorded result."))
         trial = trial_of(row)
         if trial is None:
-            return format_html("{}", _t("No call of this tool is on record with its whole result. Call it once."))
+            return format_html("{}", _t("No recorded call of this tool has its whole result. Call it once."))
         words = _t(
             "Newest recorded result: %(before)d characters (about %(before_tokens)d tokens). "
             "With these settings: %(after)d characters (about %(after_tokens)d tokens), %(percent)d %%."

@@ -147,6 +147,10 @@ class SubscriptionAdmin(RecordedAdmin):
         rows = super().get_queryset(request).select_related("group")
         return rows.filter(noticing.managed_by(request.user))  # type: ignore[arg-type]  # the console has people alone
 
+    def shows_deleted(self, request: HttpRequest) -> bool:
+        """Return whether the person may read all history: nobody knows any more whose the row was."""
+        return request.user.has_perm("sessions_app.view_auditevent")
+
     def get_form(
         self, request: HttpRequest, obj: Subscription | None = None, change: bool = False, **kwargs: object
     ) -> type[ModelForm[Model]]:
@@ -188,9 +192,12 @@ class SubscriptionAdmin(RecordedAdmin):
         address = form.cleaned_data.get("address", "")
         if address or obj.way == Subscription.Way.CONSOLE:
             obj.set_address(address)
+        secret = ""
         if obj.way == Subscription.Way.WEBHOOK and (not obj.secret_ciphertext or form.cleaned_data.get("renew_secret")):
             secret = new_secret()
             obj.set_secret(secret)
+        super().save_model(request, obj, form, change)
+        if secret:  # of a row that is saved: the form may be read twice
             self.message_user(
                 request,
                 format_html(
@@ -198,7 +205,6 @@ class SubscriptionAdmin(RecordedAdmin):
                 ),
                 messages.WARNING,
             )
-        super().save_model(request, obj, form, change)
 
     @admin.display(description=_("state"))
     def shown_state(self, row: Subscription) -> SafeString:

@@ -35,7 +35,8 @@ def replay_view(request: HttpRequest, pk: int) -> HttpResponse:
         raise PermissionDenied
     row = get_object_or_404(McpToolInvocation, pk=pk)
     versions = list(McpToolVersion.objects.filter(tool__name=row.tool_name).values_list("version", flat=True)[:500])
-    version = request.POST.get("version") or row.tool_version
+    recorded = row.tool_version if row.tool_version in versions or not versions else versions[0]
+    version = request.POST.get("version") or recorded
     agreed = "agreed" in request.POST
     once = request.POST.get("once", "")
     if not IDEMPOTENCY_KEY.fullmatch(once):

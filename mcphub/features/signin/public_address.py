@@ -33,8 +33,9 @@ def check() -> Iterator[Finding]:
             "wrong",
             _("%(url)s cannot be reached: %(why)s.") % {"url": url, "why": str(error) or type(error).__name__},
             _(
-                "Clients elsewhere cannot connect. Check MCPHUB_PUBLIC_URL, its name and certificate, and the proxy or "
-                "tunnel before the hub. Where a network does not route its own public address, only this machine fails."
+                "Clients elsewhere can't connect. Check MCPHUB_PUBLIC_URL, its name and certificate, and the proxy or "
+                "tunnel in front of the hub. If your network doesn't route its own public address, only this "
+                "machine is affected."
             ),
         )
         return

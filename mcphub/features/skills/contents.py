@@ -115,7 +115,7 @@ def of_zip(raw: bytes) -> SkillContents:
     except SkillRefused:
         raise
     except _UNREADABLE_ZIP as error:
-        raise SkillRefused(_t("This is not a zip that can be read: %(why)s") % {"why": str(error)[:200]}) from error
+        raise SkillRefused(_t("This zip file can't be read: %(why)s") % {"why": str(error)[:200]}) from error
 
 
 def of_folder(folder: Path) -> SkillContents:
@@ -135,7 +135,7 @@ def of_files(files: Mapping[str, bytes], left_out: Iterable[str] = ()) -> SkillC
         # A client's file system may take them for one, and then read another file than the one that was approved.
         other = alike.setdefault(unicodedata.normalize("NFKC", path).casefold(), path)
         if other != path:
-            words = _t("%(path)s and %(other)s are one file to some file systems. Rename one.")
+            words = _t("%(path)s and %(other)s are the same file on some file systems. Rename one.")
             raise SkillRefused(words % {"path": _shown(path), "other": _shown(other)})
         if any("/".join(path.split("/")[:end]) in files for end in range(1, path.count("/") + 1)):
             raise SkillRefused(_t("%(path)s is below a path that is itself a file.") % {"path": _shown(path)})

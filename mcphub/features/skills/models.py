@@ -61,7 +61,7 @@ class Skill(OwnedModel, LoadableModel):
     as_prompt = models.BooleanField(
         _("also a prompt"),
         default=False,
-        help_text=_("Clients without the extension get its SKILL.md as a prompt with its name."),
+        help_text=_("Clients without the extension get its SKILL.md as a prompt of the same name."),
     )
     enabled = models.BooleanField(_("enabled"), default=True)
     groups = models.ManyToManyField(

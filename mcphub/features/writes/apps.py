@@ -60,7 +60,7 @@ class WritesConfig(FeatureConfig):
             ends=True,
             states="mcphub.features.writes.in_force:states",
         ),
-        DoctorCheck(_("writes"), "mcphub.features.writes.in_force:check"),
+        DoctorCheck(_("write stops"), "mcphub.features.writes.in_force:check"),
         RowsInForce(
             "writes_writestop",
             "in_force",

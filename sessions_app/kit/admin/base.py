@@ -15,6 +15,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import IntegrityError
 from django.db.models import Model, QuerySet
 from django.db.models.options import Options
 from django.http import Http404, HttpRequest, HttpResponse
@@ -247,6 +248,19 @@ class HubAdmin(SearchedAdmin):
             if shown is not None and (other := part.listed(self, request, shown)) is not None:
                 return other
         return answer
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show or save the form of a row.
+
+        Where somebody else saves the same name in the same moment, the database refuses this one: the form is read
+        again, and now finds the other row.
+        """
+        try:
+            return super().changeform_view(request, *args, **kwargs)
+        except IntegrityError:
+            if request.method != "POST":
+                raise
+        return super().changeform_view(request, *args, **kwargs)
 
     def _list_view(self, request: HttpRequest, context: dict[str, object]) -> HttpResponse | None:
         """Show the list; unknown parameters are ignored with a message."""

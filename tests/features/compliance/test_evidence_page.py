@@ -71,7 +71,7 @@ def test_an_auditor_previews_a_period_and_downloads_what_the_command_checks(tmp_
     assert f'href="{PAGE}"' in auditor.get(PAGE).content.decode()
     preview = auditor.post(PAGE, PERIOD).content.decode()
     assert "access-reviews.jsonl" in preview
-    assert "counted while it is written" in preview
+    assert "counted in the download" in preview
     answer = auditor.post(PAGE, {**PERIOD, "download": "1"})
     assert answer["Content-Disposition"] == 'attachment; filename="evidence-2026-01-01-2099-01-01.zip"'
     file = tmp_path / "e.zip"

@@ -60,3 +60,15 @@ def test_a_subscription_is_for_no_group_of_others_and_of_one_s_own_without_a_gro
     assert Subscription.objects.get().owner == "eve"
     twice = eve.post(f"{LIST}add/", ROW)
     assert "already a subscription with this name" in twice.content.decode()
+
+
+def test_what_a_deleted_subscription_held_is_for_those_who_may_read_all_history() -> None:
+    ada, eve = operator("ada"), operator("eve")
+    assert ada.post(f"{LIST}add/", ROW).status_code == 302
+    row = Subscription.objects.get()
+    event, place = history_of(row).get(), f"{LIST}{row.pk}/history/"
+    row.delete()
+    pages = place, f"{place}{event.pk}/"
+    assert [eve.get(page).status_code for page in pages] == [404, 404]
+    User.objects.get(username="eve").user_permissions.add(Permission.objects.get(codename="view_auditevent"))
+    assert [eve.get(page).status_code for page in pages] == [200, 200]

@@ -35,7 +35,7 @@ def tables(page: Any) -> dict[str, list[tuple[str, str]]]:
 
 def test_the_page_of_a_tool_tells_its_calls_alone(log_in, echo, calls):
     page = log_in("Viewer").get(reverse("tool_calls", args=[echo.pk]))
-    assert [tile["words"] for tile in page.context["tiles"]][:2] == ["3", "33.3 %"]
+    assert [tile["words"] for tile in page.context["tiles"]][:2] == ["3", "33.3\N{NO-BREAK SPACE}%"]
     assert tables(page) == {
         "Callers": [(f"laptop (key:{calls.pk})", "2"), ("user:1", "1")],
         "Its errors": [("execution_error", "1")],

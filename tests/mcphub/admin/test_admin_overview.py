@@ -45,7 +45,10 @@ def test_more_failures_than_before_are_said_with_the_way_to_them(log_in):
     calls(10, failed=True)
     client = log_in("superuser")
     (finding,) = shown(client)["findings"]
-    assert finding.words == "33.3 % of calls failed, compared with 0.0 % in the previous period."
+    assert (
+        finding.words
+        == "33.3\N{NO-BREAK SPACE}% of calls failed, compared with 0.0\N{NO-BREAK SPACE}% in the previous period."
+    )
     assert len(client.get(finding.link).context["cl"].result_list) == 10
 
 

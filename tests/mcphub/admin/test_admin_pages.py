@@ -202,7 +202,7 @@ def test_tiles_and_charts_count_what_their_lists_show(log_in, chosen):
         return len(client.get(link).context["cl"].result_list)
 
     words = {tile["title"]: tile["words"] for tile in shown["tiles"]}
-    assert (words["Calls"], words["Errors"], words["Active sessions"]) == ("2", "50.0 %", "2")
+    assert (words["Calls"], words["Errors"], words["Active sessions"]) == ("2", "50.0\N{NO-BREAK SPACE}%", "2")
     counted = {"Calls": 2, "Errors": 1, "Active sessions": 2, "Enabled tools": 0, "Offers waiting for approval": 0}
     assert {tile["title"]: listed(tile["link"]) for tile in shown["tiles"] if tile["title"] in counted} == counted
     for row in shown["charts"][0]["rows"]:

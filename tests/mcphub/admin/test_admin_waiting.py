@@ -49,7 +49,7 @@ def test_the_console_proposes_and_another_login_confirms(tool: McpToolDefinition
     assert (tool.read_only, tool.destructive) == (False, True)
     place = f"/admin/sessions_app/waitingchange/{WaitingChange.objects.get(state='waiting').pk}/"
     assert olga.post(f"{place}confirm/", {"confirmed": "1"}).status_code == 403
-    assert "read_only: no → yes" in oleg.get(f"{place}change/").content.decode()
+    assert "Read-only: no → yes" in oleg.get(f"{place}change/").content.decode()
     answer = oleg.post(f"{place}confirm/", {"confirmed": "1", "reason": "seen"}, follow=True)
     assert "in effect" in answer.content.decode()
     tool.refresh_from_db()

@@ -59,7 +59,7 @@ class ChatProvider(secrets.KeepsOneSecret, GuardedModel):
         max_length=16,
         choices=Kind,
         default=Kind.COMPATIBLE,
-        help_text=_("Determines how errors are read and which members are not sent."),
+        help_text=_("Determines how errors are read and which fields are left out."),
     )
     base_url = models.CharField(
         _("base URL"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,9 +18,11 @@ from django.db import transaction
 
 from mcphub.features.importers import short_writes
 from mcphub.features.importers.configured.drafts import Draft, DraftRefused, Filled, Needed, filled
+from sessions_app.kit.names import free_name
 from tools_catalog.bindings import CONNECTION, PROFILE, origin_of
 from tools_catalog.models import LaunchProfile, McpConnection, Secret
 
+_LONGEST_SLUG = 32
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -107,7 +109,7 @@ def free_slugs(drafts: Sequence[Draft]) -> list[str]:
     taken |= {name.partition(".")[0] for name in Secret.objects.values_list("name", flat=True) if "." in name}
     found = []
     for draft in drafts:
-        slug = next(each for each in _numbered(draft.slug) if each not in taken)
+        slug = free_name(draft.slug, taken.__contains__, _LONGEST_SLUG)
         taken.add(slug)
         found.append(slug)
     return found
@@ -135,15 +137,6 @@ def there_already(drafts: Sequence[Draft]) -> dict[str, str]:
 
 def _words(profile: LaunchProfile) -> tuple[str, tuple[str, ...]]:
     return profile.command, tuple(profile.arguments) if isinstance(profile.arguments, list) else ()
-
-
-def _numbered(slug: str) -> Iterator[str]:
-    yield slug
-    number = 2
-    while True:
-        end = f"-{number}"
-        yield f"{slug[: 32 - len(end)]}{end}"
-        number += 1
 
 
 def _save(chosen: Chosen, reason: str) -> McpConnection:

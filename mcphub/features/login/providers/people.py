@@ -23,11 +23,11 @@ from mcphub.parts import DirectoryPeople
 from sessions_app.history import source
 from sessions_app.history.events import Actor
 from sessions_app.kit.features import declared, loaded
+from sessions_app.kit.names import free_name
 from sessions_app.protocol.json import Json
 
 _NAME = re.compile(r"[^\w.@+-]+")
 _MOST_NAME = 140
-_MOST_TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +159,9 @@ def _free_name(provider: LoginProvider, claims: Mapping[str, Json]) -> str:
     said = next(iter(oidc.texts_in(claims, provider.username_claim)), "")
     wanted = _NAME.sub("-", said[:_MOST_NAME]).strip("-") or f"{provider.slug}-{str(claims['sub'])[:40]}"
     wanted = _NAME.sub("-", wanted)
-    for number in range(1, _MOST_TRIES):
-        name = wanted if number == 1 else f"{wanted}.{number}"
-        if not get_user_model()._default_manager.filter(username__iexact=name).exists():
-            return name
-    raise LoginRefused("name")
+    alike = get_user_model()._default_manager.filter(username__istartswith=wanted)
+    taken = {name.lower() for name in alike.values_list("username", flat=True)}
+    return free_name(wanted, lambda name: name.lower() in taken, _MOST_NAME + len(".999999"), ".")
 
 
 def _email(provider: LoginProvider, claims: Mapping[str, Json]) -> str:

@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='skill',
             name='as_prompt',
-            field=models.BooleanField(default=False, help_text='Clients without the extension get its SKILL.md as a prompt with its name.', verbose_name='also a prompt'),
+            field=models.BooleanField(default=False, help_text='Clients without the extension get its SKILL.md as a prompt of the same name.', verbose_name='also a prompt'),
         ),
     ]
