@@ -138,7 +138,9 @@ TEMPLATES = [
                 "mcphub.console.verdict.shown",
                 "mcphub.console.navigation.placed",
                 "mcphub.console.banners.shown",
-            ]
+            ],
+            # Named here, and in no `templatetags`: the engine of a host loads those, and a host may have any Unfold.
+            "libraries": {"hub_console": "mcphub.console.tags"},
         },
     }
 ]

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,12 @@ class HostProject:
         """Lines of Python that the page asks for, without those that Django's own files have."""
         self.key = ""
 
-    def follow(self) -> None:
-        """Do what the page says, but for starting the server."""
+    def follow(self, own: Callable[[], None] | None = None) -> None:
+        """Do what the page says, but for starting the server; call `own` before the database is made."""
         for block in _BLOCK.finditer(PAGE.read_text()):
+            if own is not None and "manage.py migrate" in block["text"]:
+                own()
+                self.run("python manage.py makemigrations")
             if block["kind"] == "sh":
                 said = self.run(block["text"].replace(_SERVER, ""))
                 self.key = said.splitlines()[-1] if "token create" in block["text"] else self.key

@@ -18,7 +18,7 @@ from django.urls import Resolver404, URLResolver, get_resolver, resolve
 from django.utils.module_loading import import_string
 
 from mcphub.checks import is_host_under_test
-from mcphub.embedding.host import APPS
+from mcphub.embedding.host import wanted
 
 _LOCKED = Error(
     "SQLite has Django's defaults, with which calls fail now and then because the database is locked.",
@@ -30,7 +30,7 @@ _LOCKED = Error(
 
 @register()
 def applications(**_: object) -> list[CheckMessage]:
-    missing = [app for app in APPS if not apps.is_installed(app)]
+    missing = [app for app in wanted() if not apps.is_installed(app)]
     if not missing:
         return []
     return [

@@ -12,13 +12,14 @@ from mcphub import environment as env
 from mcphub import feature_list, given
 
 _FEATURES: Final = tuple(name for name, config in feature_list.known().items() if config.embeds)
+_PACKAGE: Final = "mcphub.features."
 APPS: Final = (
     "oauth2_provider",
     "sessions_app",
     "tools_catalog",
     "invocations",
     "mcphub",
-    *(f"mcphub.features.{name}" for name in _FEATURES),
+    *(f"{_PACKAGE}{name}" for name in _FEATURES),
 )
 _DEFAULTS: Final = {
     "PUBLIC_URL": "http://127.0.0.1:8000/hub",
@@ -70,7 +71,13 @@ def add_hub(namespace: dict[str, Any]) -> None:
             namespace.setdefault(name, value)
     namespace |= {"MCPHUB_EMBEDDED": True, "MCPHUB_FOLLOW_PEOPLE": env.flag("MCPHUB_FOLLOW_PEOPLE", True)}
     installed = namespace.setdefault("INSTALLED_APPS", [])
-    namespace["INSTALLED_APPS"] = [*installed, *(app for app in APPS if app not in installed)]
+    namespace["INSTALLED_APPS"] = [*installed, *(app for app in wanted() if app not in installed)]
+
+
+def wanted() -> list[str]:
+    """Return the hub's applications that the host has: the core, and the features that FEATURES names."""
+    on = {f"{_PACKAGE}{name}" for name in feature_list.on()}
+    return [app for app in APPS if not app.startswith(_PACKAGE) or app in on]
 
 
 def _data_dir(namespace: dict[str, Any]) -> Path:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import binascii
 import io
+import mimetypes
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.message import Message
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.handlers.base import BaseHandler
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import Http404, HttpResponseBase
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import APIException
+from rest_framework.exceptions import APIException, ParseError
+from rest_framework.parsers import DataAndFiles, JSONParser
 from rest_framework.views import exception_handler
 
 from mcphub.checks import is_host_under_test
@@ -25,8 +31,11 @@ from sessions_app.protocol.errors import ArgumentsInvalid
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.python import ToolError
 from tools_catalog.backends.threads import SyncContext
+from tools_catalog.call.content import Audio, ContentBlock, Image, Resource
 
 _LONGEST_REASON: Final = 2000
+_UNKNOWN: Final = "application/octet-stream"
+_TEXTS: Final = ("application/xml", "application/javascript", "application/yaml", "application/x-yaml")
 _IN_TESTS: Final = "http://testserver"
 
 
@@ -38,18 +47,39 @@ class ByCaller(BaseAuthentication):
         return None if person is None else (person, None)
 
 
+class FilesParser(JSONParser):
+    """The JSON of a request, whose members in `files` become uploaded files."""
+
+    files: frozenset[str] = frozenset()
+
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
+        data = super().parse(stream, media_type, parser_context)
+        found = {name: data.pop(name) for name in self.files if data.get(name) is not None}
+        return DataAndFiles(data, {name: _uploaded(name, value) for name, value in found.items()})
+
+
+def _uploaded(member: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_uploaded(member, each) for each in value]
+    try:
+        raw = b64decode(value["data"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ParseError({member: "data is not base64."}) from error
+    kind = value.get("mimeType") or mimetypes.guess_type(value["name"])[0] or _UNKNOWN
+    return SimpleUploadedFile(value["name"], raw, kind)
+
+
 @dataclass(frozen=True, slots=True)
 class ViewCall:
     """Calls one action."""
 
     view: Any
     method: str
-    lookup: str
     operation: ViewOperation
 
-    def __call__(self, hub_call: SyncContext, /, arguments: dict[str, Any]) -> Json:
+    def __call__(self, hub_call: SyncContext, /, arguments: dict[str, Any]) -> Json | ContentBlock:
         taken, operation = dict(arguments), self.operation
-        kwargs = {self.lookup: str(taken.pop(operation.row))} if operation.row else {}
+        kwargs = {keyword: str(taken.pop(name)) for name, keyword in operation.path.items()}
         query = {name: _in_query(taken.pop(name)) for name in operation.query if taken.get(name) is not None}
         for name in operation.query:
             taken.pop(name, None)
@@ -106,21 +136,49 @@ def _request(method: str, query: Mapping[str, Any], body: Any) -> Any:
     return WSGIRequest(environ)
 
 
-def _result(response: HttpResponseBase) -> Json:
-    """Return the data of a response; raise its refusal."""
+def _result(response: HttpResponseBase) -> Json | ContentBlock:
+    """Return the data or the file of a response; raise its refusal."""
     if getattr(response, "is_rendered", True) is False:
         response.render()  # type: ignore[attr-defined]  # only template responses have `is_rendered`
-    if response.streaming:
-        raise ToolError("This action returns a file, which a tool cannot. Ask the tool's author for another one.")
-    raw: bytes = response.content  # type: ignore[attr-defined]  # it is no streaming response
-    is_json = "json" in response.get("Content-Type", "")
-    data: Json = json.loads(raw) if is_json and raw else raw.decode("utf-8", "replace") or "Done."
+    raw = _content(response)
+    kind, _, _ = response.get("Content-Type", "").partition(";")
+    is_text = "json" in kind or kind.startswith("text/") or kind in ("", *_TEXTS)
+    if response.status_code < 400 and raw and not is_text:
+        return _file(kind, raw, response.get("Content-Disposition", ""))
+    data: Json = json.loads(raw) if "json" in kind and raw else raw.decode("utf-8", "replace") or "Done."
     if response.status_code < 400:
         return data
     reason = "; ".join(_reasons(data))[:_LONGEST_REASON]
     if response.status_code == 400:
         raise ArgumentsInvalid(reason)
     raise ToolError(reason)
+
+
+def _content(response: Any) -> bytes:
+    """Return the bytes of a response; raise ToolError for more than a resource may have."""
+    most = settings.MCPHUB_MAX_RESOURCE_BYTES
+    if getattr(response, "is_async", False) or response.get("Content-Type", "").startswith("text/event-stream"):
+        raise ToolError("This action streams, which a tool cannot. Ask the tool's author for another one.")
+    raw = bytearray()
+    for chunk in response.streaming_content if response.streaming else [response.content]:
+        raw += chunk
+        if response.streaming and len(raw) > most:
+            raise ToolError(f"The file has more than {most} bytes, which is the most that a tool returns.")
+    return bytes(raw)
+
+
+def _file(kind: str, raw: bytes, disposition: str) -> ContentBlock:
+    """Return a file as MCP has files of its kind."""
+    if len(raw) > (most := settings.MCPHUB_MAX_RESOURCE_BYTES):
+        raise ToolError(f"The file has {len(raw)} bytes; a tool returns at most {most}.")
+    if kind.startswith("image/"):
+        return Image(raw, kind)
+    if kind.startswith("audio/"):
+        return Audio(raw, kind)
+    message = Message()
+    message["Content-Disposition"] = disposition
+    name = message.get_filename("file" + (mimetypes.guess_extension(kind) or ""))
+    return Resource(f"file:///{quote(name)}", raw, kind)
 
 
 def _reasons(data: Json, at: str = "") -> list[str]:

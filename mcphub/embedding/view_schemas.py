@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from django.conf import settings
 from django.urls import re_path
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import EndpointEnumerator, SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.plumbing import normalize_result_object
+from drf_spectacular.plumbing import build_basic_type, normalize_result_object
+from drf_spectacular.types import OpenApiTypes
+from rest_framework.serializers import FileField
 
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.signatures import ToolDefinitionError
 
 _COMPONENTS = "#/components/schemas/"
 _BODY = "data"
+_FILE: Final = {"name", "data", "mimeType"}
 _DATA = frozenset({"enum", "default", "const", "properties", "required"})
 """Members of a schema that hold no schema, or are read by themselves."""
 _UNUSED = frozenset({"readOnly", "writeOnly", "example", "externalDocs", "xml", "discriminator"})
@@ -29,18 +34,22 @@ class ViewOperation:
     arguments: dict[str, Json]
     """The schema."""
     description: str
-    row: str
-    """The argument that names the row; empty: none does."""
+    path: Mapping[str, str]
+    """Argument -> keyword of the view, such as `pk`."""
     query: frozenset[str]
     """Arguments that go into the query."""
     has_body: bool
     body_member: str
     """The argument that is the whole body; empty: the arguments that are left are its members."""
+    files: frozenset[str]
+    """Members of the body that are files, or lists of files."""
 
 
-def operation_of(viewset: Any, action: str, method: str, lookup: str, options: Mapping[str, Any]) -> ViewOperation:
-    """Return an action of a viewset, as DRF serves it by `method`; raise ToolDefinitionError."""
-    operation, components = _described(viewset, action, method, lookup, options)
+def operation_of(
+    viewset: Any, action: str, method: str, keywords: Sequence[str], options: Mapping[str, Any]
+) -> ViewOperation:
+    """Return an action of a viewset, as DRF serves it by `method` with these keywords; raise ToolDefinitionError."""
+    path, operation, components = _described(viewset, action, method, keywords, options)
     parameters = operation.get("parameters", [])
     schema: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
     required = []
@@ -51,8 +60,8 @@ def operation_of(viewset: Any, action: str, method: str, lookup: str, options: M
         schema["properties"][each["name"]] = {**_input(each["schema"]), **words}
         if each.get("required"):
             required.append(each["name"])
-    row = next((each["name"] for each in parameters if each["in"] == "path"), "")
     body, member = _body(operation, components), ""
+    files = frozenset(name for name, each in (body or {}).get("properties", {}).items() if _is_file(each))
     if body is not None:
         members = body.get("properties")
         if members is None or members.keys() & schema["properties"].keys():
@@ -68,33 +77,47 @@ def operation_of(viewset: Any, action: str, method: str, lookup: str, options: M
     return ViewOperation(
         arguments=schema,
         description=" ".join(str(operation.get("summary") or operation.get("description") or "").split()),
-        row=row,
+        path=dict(zip(re.findall(r"{([^}]+)}", path), keywords, strict=True)),
         query=frozenset(each["name"] for each in parameters if each["in"] == "query"),
         has_body=body is not None,
         body_member=member,
+        files=files,
     )
 
 
 def _described(
-    viewset: Any, action: str, method: str, lookup: str, options: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the operation of OpenAPI, and the schemas that it refers to."""
+    viewset: Any, action: str, method: str, keywords: Sequence[str], options: Mapping[str, Any]
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the path and the operation of OpenAPI, and the schemas that it refers to."""
     own = viewset.schema if isinstance(viewset.schema, AutoSchema) else AutoSchema()
     described: Any = type(
         viewset.__name__, (viewset,), {"schema": own, "versioning_class": None, "__doc__": viewset.__doc__}
     )
     view = described.as_view({method: action}, **options)
     # As routers of DRF write it, so that the type of the argument is that of the model's field.
-    route = re_path(f"^rows/(?P<{lookup}>[^/.]+)/$" if lookup else "^rows/$", view)
+    route = re_path("".join(["^rows/", *(f"(?P<{each}>[^/.]+)/" for each in keywords), "$"]), view)
     plain: Any = normalize_result_object  # drf-spectacular has few types
     generator: Any = _Generator
     with GENERATOR_STATS.silence():
         made = generator(patterns=[route])
         paths, components = plain(made.parse(None, True)), plain(made.registry.build({}))
-    found = [operation for operations in paths.values() for operation in operations.values()]
+    found = [(path, operation) for path, operations in paths.items() for operation in operations.values()]
     if len(found) != 1:
         raise ToolDefinitionError(f"{viewset.__qualname__}.{action} cannot be described: its schema leaves it out.")
-    return found[0], components.get("schemas", {})
+    return *found[0], components.get("schemas", {})
+
+
+def _taking_files(schema: AutoSchema) -> AutoSchema:
+    """Return a schema of the same class that describes the file to send, not its address later."""
+
+    def field_of(self: Any, field: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(field, FileField):
+            return {**build_basic_type(OpenApiTypes.BINARY), "description": str(field.help_text or "A file.")}  # type: ignore[dict-item]  # None for other types only
+        return super(kind, self)._map_serializer_field(field, *args, **kwargs)
+
+    kind: Any = type("FileSchema", (type(schema),), {"_map_serializer_field": field_of})
+    made: AutoSchema = kind()
+    return made
 
 
 class _Endpoints(EndpointEnumerator):
@@ -106,10 +129,13 @@ class _Endpoints(EndpointEnumerator):
 class _Generator(SchemaGenerator):
     endpoint_inspector_cls = _Endpoints
 
+    def _set_schema_to_view(self, view: Any, schema: AutoSchema) -> None:
+        super()._set_schema_to_view(view, _taking_files(schema))  # type: ignore[no-untyped-call]  # as above
+
 
 def _body(operation: dict[str, Any], components: dict[str, Any]) -> dict[str, Any] | None:
     contents = operation.get("requestBody", {}).get("content", {})
-    media = contents.get("application/json")
+    media = contents.get("application/json") or next(iter(contents.values()), None)
     if media is None:
         return None
     schema = media["schema"]
@@ -140,6 +166,8 @@ def _input(schema: Any) -> Any:
         return [_input(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
+    if schema.get("format") == "binary":
+        return _file(schema)
     made = {key: value if key in _DATA else _input(value) for key, value in schema.items() if key not in _UNUSED}
     if isinstance(made.get("$ref"), str):
         made["$ref"] = made["$ref"].replace(_COMPONENTS, "#/$defs/")
@@ -155,6 +183,24 @@ def _input(schema: Any) -> Any:
         elif made.get(bound) is False:
             del made[bound]
     return _nullable(made) if made.pop("nullable", False) else made
+
+
+def _file(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a file, with the members that content blocks of MCP have."""
+    data = {"type": "string", "contentEncoding": "base64", "maxLength": settings.MCPHUB_MAX_BODY_BYTES}
+    words = {"description": schema["description"]} if "description" in schema else {}
+    return {
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": 255}, "data": data, "mimeType": {"type": "string"}},
+        "required": ["name", "data"],
+        "additionalProperties": False,
+        **words,
+    }
+
+
+def _is_file(schema: dict[str, Any]) -> bool:
+    properties = schema.get("items", schema).get("properties", {})
+    return properties.keys() == _FILE and "contentEncoding" in properties["data"]
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.serializers import ModelSerializer
 from rest_framework.viewsets import ModelViewSet, ViewSetMixin
 
-from mcphub.embedding.view_calls import ByCaller, ViewCall, handling
+from mcphub.embedding.view_calls import ByCaller, FilesParser, ViewCall, handling
 from mcphub.embedding.view_schemas import operation_of
 from tools_catalog.backends.python import tool
 from tools_catalog.backends.signatures import ToolDefinitionError
@@ -43,11 +43,12 @@ _METHODS: Final = {
 _OF_ONE: Final = frozenset({"retrieve", "update", "partial_update", "destroy"})
 
 
-def register_viewset(viewset: type, *, actions: Iterable[str] = (), name: str = "") -> None:
+def register_viewset(viewset: type, *, actions: Iterable[str] = (), name: str = "", kwargs: Iterable[str] = ()) -> None:
     """Register actions of a DRF viewset or generic view as tools: `<name>_<action>`, such as `order_list`.
 
     `actions` are those of the viewset, extra ones included; without any, `list` and `retrieve`. `name` defaults to that
-    of its model. Raises ToolDefinitionError for an action that is unknown or cannot be described.
+    of its model. `kwargs` are keywords of its URL besides the one that names the row, as nested routers have them
+    (`domain_pk`): required arguments. Raises ToolDefinitionError for an action that is unknown or cannot be described.
     """
     if not (isinstance(viewset, type) and issubclass(viewset, ViewSetMixin | GenericAPIView)):
         raise ToolDefinitionError(f"register_viewset needs a class of a viewset or generic view, not {viewset!r}.")
@@ -65,7 +66,7 @@ def register_viewset(viewset: type, *, actions: Iterable[str] = (), name: str = 
         )
     for action in chosen:
         for method in _methods(viewset, action):
-            _register(viewset, action, method, name or _name_of(viewset))
+            _register(viewset, action, method, name or _name_of(viewset), list(kwargs))
 
 
 def register_model(
@@ -135,7 +136,7 @@ class _Pages(LimitOffsetPagination):
     max_limit = MOST_ROWS
 
 
-def _register(viewset: Any, action: str, method: str, name: str) -> None:
+def _register(viewset: Any, action: str, method: str, name: str, kwargs: list[str]) -> None:
     extra = _extra(viewset).get(action)
     is_of_one = action in _OF_ONE if extra is None else bool(extra.detail)
     options: dict[str, Any] = {**({} if extra is None else extra.kwargs), "detail": is_of_one}
@@ -147,11 +148,12 @@ def _register(viewset: Any, action: str, method: str, name: str) -> None:
     if action == "list" and issubclass(viewset, GenericAPIView):
         options["pagination_class"] = _bounded(viewset.pagination_class)
     named = getattr(viewset, "lookup_url_kwarg", None) or getattr(viewset, "lookup_field", "pk")
-    lookup = str(named) if is_of_one else ""
-    operation = operation_of(viewset, action, method, lookup, options)
+    operation = operation_of(viewset, action, method, [*kwargs, *([str(named)] if is_of_one else [])], options)
+    if operation.files:
+        options["parser_classes"] = [type("FilesParser", (FilesParser,), {"files": operation.files})]
     own_name = f"{name}_{action}" + (f"_{method}" if len(_methods(viewset, action)) > 1 else "")
     served: Any = type(viewset.__name__, (viewset,), {"get_exception_handler": handling})
-    call = ViewCall(served.as_view({method: action}, **options), method, lookup, operation)
+    call = ViewCall(served.as_view({method: action}, **options), method, operation)
 
     def run(hub_call: SyncContext, **arguments: Any) -> Any:
         return call(hub_call, arguments)

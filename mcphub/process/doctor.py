@@ -101,7 +101,7 @@ def _settings() -> Iterator[Finding]:
         for message in check():
             level: Level = "wrong" if message.level >= django_checks.ERROR else "hint"
             yield Finding(level, message.msg, message.hint or "")
-    if settings.DEBUG:
+    if settings.DEBUG and not settings.MCPHUB_EMBEDDED:  # a host's own is for `manage.py check --deploy`
         yield Finding("wrong", _("MCPHUB_DEBUG is on and shows internals to visitors."), _("Unset it."))
     if settings.MCPHUB_ALLOW_ANONYMOUS:
         yield Finding(
@@ -112,8 +112,8 @@ def _settings() -> Iterator[Finding]:
 def _features() -> Iterator[Finding]:
     """Name the features that are on where some are left out."""
     on = [config.feature for config in installed()]
-    if len(on) < len(feature_list.known()):
-        off = sorted(set(feature_list.known()) - set(on))
+    known = {name for name, config in feature_list.known().items() if config.embeds or not settings.MCPHUB_EMBEDDED}
+    if off := sorted(known - set(on)):
         yield Finding(
             "hint",
             _("Features that are on: %(on)s. Left out: %(off)s.") % {"on": ", ".join(on), "off": ", ".join(off)},

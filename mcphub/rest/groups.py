@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Model, OuterRef, ProtectedError, Subquery
 from django.db.models.functions import Coalesce
@@ -19,7 +20,7 @@ from sessions_app.people import code_of, permissions_beyond
 from sessions_app.protocol.errors import Forbidden
 from tools_catalog.rest.removable import RemovableViewSet, described
 
-_IN_IT = User.groups.through.objects.filter(group=OuterRef("pk")).order_by().values("group")
+_IN_IT = get_user_model().groups.through.objects.filter(group=OuterRef("pk")).order_by().values("group")
 _PEOPLE = Coalesce(Subquery(_IN_IT.values_list(Count("pk"))), 0)
 _MOST_NAMED = 10
 """Things that a refusal to remove a group names."""

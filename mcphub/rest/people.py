@@ -34,7 +34,7 @@ _BY_PEOPLE = "By people who are logged in, not by keys."
 
 
 def _in_group(name: str) -> Q:
-    return Q(pk__in=User.groups.through.objects.filter(group__name=name).values("user_id"))
+    return Q(pk__in=Group.objects.filter(name=name).values("user"))
 
 
 PEOPLE_FILTERS: tuple[ListFilter, ...] = (

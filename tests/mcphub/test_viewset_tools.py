@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import itertools
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -9,7 +12,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
-from django.http import HttpResponse
+from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.test import override_settings
 from django_filters.rest_framework import DjangoFilterBackend  # type: ignore[import-untyped]
 from drf_spectacular.utils import extend_schema
@@ -29,6 +32,9 @@ from tools_catalog.backends import python
 from tools_catalog.backends.signatures import ToolDefinitionError
 
 pytestmark = pytest.mark.django_db
+
+BINARY = {"type": "string", "format": "binary"}
+PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 
 
 class GroupSerializer(serializers.ModelSerializer[Group]):
@@ -112,6 +118,61 @@ class Own(viewsets.ReadOnlyModelViewSet[User]):
 
     def get_queryset(self) -> Any:
         return User.objects.filter(username=self.request.user.get_username())
+
+
+class PhotoSerializer(serializers.Serializer[Any]):
+    title = serializers.CharField(max_length=50)
+    photo = serializers.FileField(help_text="The picture.", max_length=20)
+    more = serializers.ListField(child=serializers.FileField(), required=False)
+
+
+class Photos(viewsets.ViewSet):
+    """Photos of the shop."""
+
+    serializer_class = PhotoSerializer
+    permission_classes = (IsAuthenticated,)
+
+    @extend_schema(request=PhotoSerializer)
+    def create(self, request: Request) -> Response:
+        given = PhotoSerializer(data=request.data)
+        given.is_valid(raise_exception=True)
+        photo = given.validated_data["photo"]
+        more = [each.size for each in given.validated_data.get("more", [])]
+        return Response({"name": photo.name, "size": photo.size, "kind": photo.content_type, "more": more})
+
+    @extend_schema(request={"multipart/form-data": {"type": "object", "properties": {"sheet": BINARY}}})
+    @action(detail=False, methods=["post"])
+    def upload(self, request: Request) -> Response:
+        return Response(request.FILES["sheet"].read().decode())
+
+    @action(detail=False)
+    def logo(self, request: Request) -> HttpResponse:
+        return HttpResponse(PIXEL, content_type="image/gif")
+
+    @action(detail=False)
+    def report(self, request: Request) -> FileResponse:
+        return FileResponse(io.BytesIO(b"%PDF" + bytes(20)), as_attachment=True, filename="Größe 1.pdf")
+
+    @action(detail=False)
+    def rows(self, request: Request) -> StreamingHttpResponse:
+        return StreamingHttpResponse(iter(["a,b\n", "1,2\n"]), content_type="text/csv")
+
+    @action(detail=False)
+    def events(self, request: Request) -> StreamingHttpResponse:
+        return StreamingHttpResponse(itertools.repeat("data: x\n\n"), content_type="text/event-stream")
+
+
+class Members(viewsets.ReadOnlyModelViewSet[User]):
+    """Members of a group, as a nested router has them below it."""
+
+    queryset = User.objects.order_by("pk")
+    serializer_class = Own.serializer_class
+    pagination_class = LimitOffsetPagination
+    permission_classes = (IsAuthenticated,)
+    filter_backends = ()
+
+    def get_queryset(self) -> Any:
+        return super().get_queryset().filter(groups=self.kwargs["group_pk"])
 
 
 class Busy(BaseThrottle):
@@ -233,6 +294,63 @@ def test_throttles_hold(ann: User) -> None:
 def test_a_text_is_returned_as_it_is(clerk: User) -> None:
     register_viewset(GroupViewSet, actions=["report"])
     assert Client(clerk).call("group_report").text == "all is well"
+
+
+def file(raw: bytes, name: str = "dot.gif", **more: str) -> dict[str, str]:
+    return {"name": name, "data": base64.b64encode(raw).decode(), **more}
+
+
+def test_a_file_is_sent_in_base64(ann: User) -> None:
+    register_viewset(Photos, actions=["create", "upload"])
+    tools = definitions(Client(ann))
+    photo = tools["photos_create"]["inputSchema"]["properties"]["photo"]
+    assert photo["properties"]["data"]["contentEncoding"] == "base64"
+    assert (photo["required"], photo["description"]) == (["name", "data"], "The picture.")
+    made = Client(ann).call("photos_create", title="a", photo=file(PIXEL), more=[file(b"1"), file(b"22")])
+    assert made.data == {"name": "dot.gif", "size": len(PIXEL), "kind": "image/gif", "more": [1, 2]}
+    assert Client(ann).call("photos_upload", sheet=file(b"a,b", mimeType="text/csv")).text == "a,b"
+
+
+def test_what_is_no_file_is_refused(ann: User) -> None:
+    register_viewset(Photos, actions=["create"])
+    client = Client(ann)
+    assert "photo: The submitted file is empty." in client.call("photos_create", title="a", photo=file(b"")).text
+    assert (
+        "photo: data is not base64." in client.call("photos_create", photo={"name": "a", "data": "%"}, title="a").text
+    )
+    assert client.call("photos_create", title="a", photo="dot.gif").error_code == "invalid_arguments"
+
+
+def test_a_file_is_returned_as_content_of_its_kind(ann: User) -> None:
+    register_viewset(Photos, actions=["logo", "report", "rows"])
+    (logo,) = Client(ann).call("photos_logo").wire["content"]
+    assert logo == {"type": "image", "mimeType": "image/gif", "data": base64.b64encode(PIXEL).decode()}
+    (report,) = Client(ann).call("photos_report").wire["content"]
+    assert report["resource"]["uri"] == "file:///Gr%C3%B6%C3%9Fe%201.pdf"
+    assert base64.b64decode(report["resource"]["blob"]).startswith(b"%PDF")
+    assert Client(ann).call("photos_rows").text == "a,b\n1,2\n"
+
+
+def test_files_and_streams_without_an_end_are_refused(ann: User, settings: Any) -> None:
+    register_viewset(Photos, actions=["report", "logo", "events"])
+    settings.MCPHUB_MAX_RESOURCE_BYTES = 10
+    assert "more than 10 bytes" in Client(ann).call("photos_report").text
+    assert "at most 10" in Client(ann).call("photos_logo").text
+    assert "streams, which a tool cannot" in Client(ann).call("photos_events").text
+
+
+def test_further_keywords_of_a_path_are_required_arguments(ann: User) -> None:
+    register_viewset(Members, name="member", kwargs=["group_pk"])
+    tools = definitions(Client(ann))
+    assert tools["member_list"]["inputSchema"]["required"] == ["group_pk"]
+    assert set(tools["member_retrieve"]["inputSchema"]["required"]) == {"group_pk", "id"}
+    blue, red = (Group.objects.create(name=name) for name in ("blue", "red"))
+    ann.groups.add(blue)
+    assert [row["username"] for row in Client(ann).call("member_list", group_pk=str(blue.pk)).data["results"]] == [
+        "ann"
+    ]
+    assert Client(ann).call("member_list", group_pk=str(red.pk)).data["results"] == []
+    assert Client(ann).call("member_retrieve", group_pk=str(blue.pk), id=ann.pk).data["username"] == "ann"
 
 
 def test_a_failed_write_leaves_nothing_where_requests_are_atomic(clerk: User, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,11 @@ from pydantic import ValidationError
 
 from sessions_app.protocol import errors, mcp_apps
 from sessions_app.protocol.tasks import TaskSupport
+from tools_catalog.backends import queued
 from tools_catalog.backends.context import Context as Context  # as tools import it
 from tools_catalog.backends.context import reading_for
 from tools_catalog.backends.signatures import (
+    NO_SCHEMA,
     Parameters,
     Returned,
     ToolDefinitionError,
@@ -36,7 +38,7 @@ from tools_catalog.call.context import ToolContext
 
 logger = logging.getLogger(__name__)
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any] | queued.QueuedTask)
 
 _MAX_REPORTED_PROBLEMS = 5
 
@@ -94,14 +96,14 @@ def tool(
     open_world: bool = ...,
     version: str = ...,
     timeout_seconds: float | None = ...,
-    task: Literal["forbidden", "optional", "required"] = ...,
+    task: Literal["forbidden", "optional", "required"] | None = ...,
     begins_task: bool = ...,
     meta: dict[str, Json] | None = ...,
     view: str = ...,
     visible_to: Iterable[Literal["model", "app"]] = ...,
 ) -> Callable[[Function], Function]: ...
 def tool(
-    function: Callable[..., object] | None = None,
+    function: Callable[..., object] | queued.QueuedTask | None = None,
     /,
     *,
     name: str | None = None,
@@ -115,7 +117,7 @@ def tool(
     open_world: bool = True,
     version: str = "1",
     timeout_seconds: float | None = None,
-    task: Literal["forbidden", "optional", "required"] = "forbidden",
+    task: Literal["forbidden", "optional", "required"] | None = None,
     begins_task: bool = False,
     meta: dict[str, Json] | None = None,
     view: str = "",
@@ -127,36 +129,45 @@ def tool(
     docs/integrate/tools.md). `read_only` means that a call changes nothing anywhere; then `destructive` defaults to
     False and `idempotent` to True, otherwise to True and False, which are MCP's own defaults. `output_schema` may be
     a type. `task` is whether it may run as a task, `begins_task` that it decides itself, by `context.begin_task()`,
-    when: see docs/integrate/tasks.md. `view` is the `ui://` address of the resource that shows its results,
-    `visible_to` its permitted callers: models, views, or both (see docs/integrate/views.md). Raises
-    `ToolDefinitionError` for a function that cannot be described.
+    when: see docs/integrate/tasks.md, also for functions with `@task` of django.tasks, whose default is "optional".
+    `view` is the `ui://` address of the resource that shows its results, `visible_to` its permitted callers: models,
+    views, or both (see docs/integrate/views.md). Raises `ToolDefinitionError` for a function that cannot be described.
     """
 
-    def register(target: Callable[..., object]) -> Callable[..., object]:
-        reference = f"{target.__module__}:{target.__qualname__}"
-        words = description or description_of(target)
+    def register(target: Any) -> Any:
+        is_queued = queued.is_queued(target)
+        shown = queued.described(target) if is_queued else target
+        reference = f"{shown.__module__}:{shown.__qualname__}"
+        words = description or description_of(shown)
         if not words:
             raise ToolDefinitionError(
                 f"@tool {reference}: it has no description. Write a docstring; a model chooses tools by it."
             )
-        own_name = name or target.__name__
-        _refuse_second(reference, target)
+        own_name = name or shown.__name__
+        _refuse_second(reference, shown)
+        contexts = (Context, SyncContext)
+        schema = input_schema
+        if is_queued and schema is None:
+            schema = describe_parameters(shown, override=None, context_types=()).schema
+        called = queued.calling(target) if is_queued else target
         registry[reference] = PythonTool(
             reference=reference,
-            function=target,
-            is_async=inspect.iscoroutinefunction(target),
+            function=called,
+            is_async=inspect.iscoroutinefunction(called),
             name=own_name,
             title=title or own_name.replace("_", " ").strip().capitalize(),
             description=words,
-            parameters=describe_parameters(target, override=input_schema, context_types=(Context, SyncContext)),
-            returned=describe_result(target, override=output_schema),
+            parameters=describe_parameters(called, override=schema, context_types=contexts),
+            returned=NO_SCHEMA
+            if is_queued and not queued.has_results(target)
+            else describe_result(shown, override=output_schema),
             read_only=read_only,
             destructive=not read_only if destructive is None else destructive,
             idempotent=read_only if idempotent is None else idempotent,
             open_world=open_world,
             version=version,
             timeout_seconds=timeout_seconds,
-            task=TaskSupport(task).value,
+            task=TaskSupport(task or ("optional" if is_queued else "forbidden")).value,
             begins_task=begins_task,
             meta=_with_view(reference, meta, view, list(visible_to)),
         )

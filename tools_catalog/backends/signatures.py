@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NoReturn, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
@@ -68,6 +68,9 @@ class Returned:
 
     schema: dict[str, Json] | None
     is_wrapped: bool
+
+
+NO_SCHEMA: Final = Returned(schema=None, is_wrapped=False)
 
 
 def describe_parameters(
@@ -158,7 +161,7 @@ def describe_result(function: Callable[..., object], *, override: dict[str, Json
         return Returned(schema=override, is_wrapped=False)
     annotation = override if override is not None else _hints(function).get("return")
     if annotation is None or _is_content(annotation):
-        return Returned(schema=None, is_wrapped=False)
+        return NO_SCHEMA
     schema = _schema_of(function, annotation, "serialization", "its result")
     if _is_object(schema):
         return Returned(schema=_with_object_first(schema), is_wrapped=False)
