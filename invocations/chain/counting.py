@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from invocations.figures.tallies import KEPT_SECONDS, SUBJECTS, Key, Tally
 
@@ -40,7 +40,7 @@ def add(log: Log, counted: Mapping[Key, Tally]) -> None:
         log.run_many(f"{into} VALUES (?, ?, ?, ?, ?, ?, ?) {added}", rows)
     else:
         log.run(
-            f"{into} SELECT {_PLACE}, (v->>4)::bigint, (v->>5)::bigint, v->>6 FROM json_array_elements(?::json) AS v "
+            f"{into} SELECT {_PLACE}, (v->>4)::bigint, (v->>5)::bigint, v->>6 FROM json_array_elements(?::json) AS v "  # noqa: S608 - our own text
             f"{added}",
             json.dumps(rows),
         )
@@ -60,7 +60,7 @@ def _known_to_sqlite(log: Log, places: list[_Place]) -> Iterator[_Known]:
 def _known_to_postgresql(log: Log, places: list[_Place]) -> Iterator[_Known]:
     """Read them by one statement: PostgreSQL waits for each."""
     found = log.run(
-        "SELECT at, calls, errors, durations FROM json_array_elements(?::json) WITH ORDINALITY AS asked (v, at) "
+        "SELECT at, calls, errors, durations FROM json_array_elements(?::json) WITH ORDINALITY AS asked (v, at) "  # noqa: S608 - our own text
         f"JOIN invocations_calltally ON (subject, span, slot, name) = ({_PLACE})",
         json.dumps(places),
     )
