@@ -125,7 +125,11 @@ def _rows() -> tuple[int, int]:
 
 
 def _of_postgresql(cursor: Any, name: str) -> tuple[int, int]:
-    cursor.execute("SELECT pg_table_size(%s), pg_indexes_size(%s)", [name, name])
+    cursor.execute(
+        "SELECT sum(pg_table_size(relid))::bigint, sum(pg_indexes_size(relid))::bigint FROM "
+        "(SELECT %s::regclass AS relid UNION SELECT relid FROM pg_partition_tree(%s)) AS tables",
+        [name, name],
+    )
     found: tuple[int, int] = cursor.fetchone()
     return found
 
@@ -141,7 +145,7 @@ def _searches(rounds: int) -> None:
     by_calls = list(McpToolInvocation.objects.order_by("id").values_list("tool_name", flat=True)[:50_000])
     frequent, rare = max(set(by_calls), key=by_calls.count), min(set(by_calls), key=by_calls.count)
     trusted = read_keys(service.keys().public.read_text())
-    (month,) = manifests.of_place(FolderPlace(_folder()), {key.key_id: key for key in trusted})
+    *_, month = manifests.of_place(FolderPlace(_folder()), {key.key_id: key for key in trusted})
     day = month.files[month.parts[len(month.parts) // 2]]["calls"]["started"][0][:10]
     for line in (
         "",

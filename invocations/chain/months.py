@@ -17,7 +17,7 @@ from invocations.chain.tables import ENVELOPE, INVOCATION
 TABLES = (ENVELOPE, INVOCATION)
 _ENDS = re.compile(r"_until_(\d{4})(\d{2})$")
 _LOCK_MILLISECONDS = 30
-"""For each of both tables. Calls queue behind whoever waits for the lock, so it is given up soon."""
+"""For each table. Calls queue behind whoever waits for the lock, so it is given up soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,14 @@ def is_empty(log: Log, month: Month) -> bool:
     return not any(_edge(log, "max", partition) for partition in month.partitions)
 
 
+def wait_briefly(log: Log) -> None:
+    """Let statements of this transaction raise LockNotAvailable of psycopg where they would wait for a lock."""
+    log.run(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS:d}")
+
+
 def drop(log: Log, month: Month) -> None:
     """Drop the month's partitions, within a transaction. Raise LockNotAvailable of psycopg where a query reads on."""
-    log.run(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS:d}")
+    wait_briefly(log)
     log.run(f"LOCK TABLE {', '.join(of.table for of in TABLES)} IN ACCESS EXCLUSIVE MODE")
     for partition in month.partitions:
         log.run(f'DROP TABLE "{partition}"')

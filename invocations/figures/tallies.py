@@ -135,7 +135,10 @@ class Count:
             subjects = [(ALL, ""), *((subject, name) for subject, name in zip(NAMED, names, strict=True) if name)]
             for span, slot in _slots_of(minute):
                 for subject, name in subjects:
-                    tally = found.setdefault((span, slot, subject, name), Tally())
+                    key = span, slot, subject, name
+                    if key not in found:
+                        found[key] = Tally()
+                    tally = found[key]
                     tally.calls += calls
                     tally.errors += calls if status == "error" else 0
                     tally.durations[duration_class] += calls

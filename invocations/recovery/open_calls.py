@@ -35,7 +35,7 @@ class OpenCalls:
         """Note the open calls among new envelopes, and forget those that have ended."""
         settled = self._settling.look(service.log_on(connection))
         for after, through in islice(_stretches(_marked(), settled), _STRETCHES_A_LOOK):
-            found = _unanswered().filter(pk__gt=after, pk__lte=through).values_list("pk", "process_id")
+            found = _unanswered_between(after, through).values_list("pk", "process_id")
             notes = [OpenCall(envelope_id=pk, process_id=process_id) for pk, process_id in found]
             with transaction.atomic():
                 OpenCall.objects.bulk_create(notes, ignore_conflicts=True)
@@ -57,7 +57,7 @@ def of(process_ids: Collection[str]) -> list[McpRequestEnvelope]:
     noted = OpenCall.objects.filter(process_id__in=process_ids)
     found = {row.pk: row for row in calls.filter(pk__in=noted.values("envelope_id"))}
     for low, high in _stretches(after, _highest()):
-        found.update((row.pk, row) for row in calls.filter(pk__gt=low, pk__lte=high))
+        found.update((row.pk, row) for row in _unanswered_between(low, high, process__in=process_ids))
     return list(found.values())
 
 
@@ -79,6 +79,20 @@ def _stretches(after: int, through: int) -> Iterator[tuple[int, int]]:
     return ((low, min(low + _STRETCH, through)) for low in range(after, through, _STRETCH))
 
 
+def _unanswered_between(after: int, through: int, **more: object) -> QuerySet[McpRequestEnvelope]:
+    """Return them; of a partitioned record nearly all outcomes are found without looking in every month."""
+    some = McpRequestEnvelope.objects.filter(pk__gt=after, pk__lte=through, **more).order_by()
+    if connection.vendor == "postgresql":
+        in_its_month = _done().filter(received_at=OuterRef("received_at"))
+        some = McpRequestEnvelope.objects.order_by().filter(
+            pk__in=list(some.filter(~Exists(in_its_month)).values_list("pk", flat=True))
+        )
+    return some.filter(~Exists(_done()))
+
+
 def _unanswered() -> QuerySet[McpRequestEnvelope]:
-    done = McpToolInvocation.objects.filter(invocation_id=OuterRef("invocation_id"))
-    return McpRequestEnvelope.objects.filter(~Exists(done)).order_by()
+    return McpRequestEnvelope.objects.filter(~Exists(_done())).order_by()
+
+
+def _done() -> QuerySet[McpToolInvocation]:
+    return McpToolInvocation.objects.filter(invocation_id=OuterRef("invocation_id"))

@@ -222,7 +222,7 @@ def _verify(options: argparse.Namespace) -> int:
             f"No checkpoint was found in {options.checkpoint or service.checkpoints()}: whether the log was cut, "
             "rewritten with its key, or rolled back, nothing shows."
         )
-    print(f"About {waiting} rows are not sealed yet." if waiting else "Every row is sealed.")
+    print(f"Rows not sealed yet: about {waiting}." if waiting else "Every row is sealed.")
     for name, copy in copies.items():
         print(f"In the {name}: {verifier.describe(copy)}")
     for each in open_alarms:
@@ -347,7 +347,7 @@ def _export(options: argparse.Namespace) -> int:
         waiting = service.sealer_of(database).unsealed()
     print(f"{rows} rows in {blocks} blocks", file=sys.stderr)
     if waiting and options.last_block is None:
-        print(f"About {waiting} rows are not sealed yet, so the export lacks them.", file=sys.stderr)
+        print(f"Rows not sealed yet, which the export lacks: about {waiting}.", file=sys.stderr)
     return 0
 
 

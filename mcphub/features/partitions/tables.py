@@ -11,8 +11,6 @@ from psycopg import sql
 from invocations.chain import months
 from invocations.chain.log import Log
 
-_LOCK_MILLISECONDS = 50
-"""Calls queue behind whoever waits for the lock."""
 BOUND = "mcphub_before_its_end"
 """The constraint that a table has while it is converted: proof for PostgreSQL that its rows fit the partition."""
 CONVERTING = "SELECT pg_try_advisory_lock(hashtext('mcphub partitions'))"
@@ -135,5 +133,5 @@ def take_back(log: Log, table: str) -> None:
 def briefly(log: Log) -> Iterator[None]:
     """Run the block in a transaction that waits for no lock for long; raises LockNotAvailable of psycopg."""
     with log.transaction():
-        log.run(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS:d}")
+        months.wait_briefly(log)
         yield

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from invocations.chain import months, retention, service
@@ -26,7 +27,8 @@ from invocations.chain.sealer import Sealer
 from invocations.chain.verifier import Bad
 from invocations.ledger import statements
 from invocations.ledger.records import new_invocation_id
-from invocations.models import McpRequestEnvelope, McpToolInvocation
+from invocations.models import McpRequestEnvelope, McpToolInvocation, OpenCallMark
+from invocations.recovery.open_calls import OpenCalls
 from mcphub.features.partitions import ahead, converting, doctor, sweeping, tables
 from sessions_app.kit.database import Dedicated
 from tests import forking
@@ -164,6 +166,20 @@ def test_a_call_that_recovery_ended_before_its_outcome_came_stands_once(log: Log
     finally:
         own.close()
     assert McpToolInvocation.objects.get(invocation_id=id_).status == "error"
+
+
+def test_open_calls_are_looked_for_in_the_month_of_each_alone(halves: Log) -> None:
+    look = OpenCalls()
+    look.look()
+    OpenCallMark.objects.all().delete()
+    with CaptureQueriesContext(connection) as queries:
+        look.look()
+    (statement,) = [each["sql"] for each in queries if "EXISTS(" in each["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off")
+        cursor.execute(f"EXPLAIN (ANALYZE) {statement}")
+        plan = [line for (line,) in cursor.fetchall() if f"{_CALLS}_until" in line or f"{_CALLS}_other" in line]
+    assert len([line for line in plan if "never executed" not in line]) == 2
 
 
 @pytest.mark.parametrize(
