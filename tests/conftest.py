@@ -53,6 +53,7 @@ settings.load_profile("default")
 costs.hash_quickly()
 costs.share_certificates()
 costs.share_static_files()
+costs.keep_outer_contexts()
 costs.collect_no_garbage()
 
 

@@ -1,4 +1,5 @@
-"""Cheaper defaults of libraries for tests: few rounds of password hashing, one look at certificates and files."""
+"""Cheaper defaults of libraries for tests: few rounds of password hashing, one look at certificates and files,
+few copies of contexts."""
 
 from __future__ import annotations
 
@@ -63,3 +64,18 @@ def share_certificates() -> None:
         return made(_trust_env, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
     httpcore2.default_ssl_context = shared
+
+
+def keep_outer_contexts() -> None:
+    """Keep, for `response.context`, what whole templates are given, not a copy for each include: a tenth of a page."""
+    from django.template.base import Template
+    from django.template.context import Context
+    from django.test import signals, utils
+    from django.utils.safestring import SafeString
+
+    def rendered(self: Template, context: Context) -> SafeString:
+        if context.template is self:
+            signals.template_rendered.send(sender=self, template=self, context=context)
+        return self.nodelist.render(context)
+
+    utils.instrumented_test_render = rendered  # type: ignore[attr-defined]  # the stubs leave it out

@@ -12,8 +12,9 @@ from itertools import groupby
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import URLResolver, get_resolver, get_script_prefix, get_urlconf, reverse
 from django.utils.functional import Promise, SimpleLazyObject
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from mcphub.console.chapters import CHAPTERS
@@ -25,6 +26,12 @@ from sessions_app.kit.features import declared
 from sessions_app.workspaces.acting import PAGES, acting_of
 
 Words = str | Promise
+
+
+@lru_cache(maxsize=2048)
+def _address(name: str, _resolver: URLResolver, _prefix: str, _language: str | None) -> str:
+    """Return the address of a page; it depends on what follows the name, and each page asks for sixty."""
+    return reverse(name)
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,8 @@ class Tab:
 
     @property
     def link(self) -> str:
-        return reverse(f"admin:{self.page}_changelist" if self.is_list else self.page)
+        name = f"admin:{self.page}_changelist" if self.is_list else self.page
+        return _address(name, get_resolver(get_urlconf()), get_script_prefix(), get_language())
 
     def may_be_seen_by(self, request: HttpRequest) -> bool:
         address = f"{self.page}_changelist" if self.is_list else self.page
@@ -425,8 +433,8 @@ def first_step(request: HttpRequest, page: str) -> Tab | None:
 def _seen(request: HttpRequest) -> list[ShownArea]:
     if not hasattr(request, "user") or not admin.site.has_permission(request):
         return []
-    offered = [(area, [tab for tab in area.tabs if tab.may_be_seen_by(request)]) for area in areas()]
-    links = {tab.link for _area, tabs in offered for tab in tabs}
+    offered = [(area, [(tab, tab.link) for tab in area.tabs if tab.may_be_seen_by(request)]) for area in areas()]
+    links = {link for _area, tabs in offered for _tab, link in tabs}
     index = reverse("admin:index")
     here = max((link for link in links if link != index and request.path.startswith(link)), key=len, default="")
     if not here and request.path == index:
@@ -436,10 +444,10 @@ def _seen(request: HttpRequest) -> list[ShownArea]:
             area.title,
             area.icon,
             [
-                ShownTab(tab.title, tab.icon, tab.link, tab.key, tab.link == here, tab.words, tab.chapter, tab.group)
-                for tab in tabs
+                ShownTab(tab.title, tab.icon, link, tab.key, link == here, tab.words, tab.chapter, tab.group)
+                for tab, link in tabs
             ],
-            any(tab.link == here for tab in tabs),
+            any(link == here for _tab, link in tabs),
         )
         for area, tabs in offered
         if tabs
