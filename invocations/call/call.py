@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from invocations.call.running import Work
 from invocations.call_source import recorded_in
@@ -108,24 +108,21 @@ class CallRows:
         return json.digest(f"{self.tool.name}\n{self.digest}")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """One call, as it stands between two stages. A stage that changes something of it makes a new one.
+    """One call, as it stands between two stages. A stage that changes something of it makes a new one."""
 
-    mypy refuses an assignment: `frozen` would cost every call a look-up for each value.
-    """
-
-    request: Final[CallRequest]
-    exchange: Final[CallExchange]
-    tool: Final[Tool]
-    text: Final[str]
+    request: CallRequest
+    exchange: CallExchange
+    tool: Tool
+    text: str
     """The arguments as canonical JSON."""
-    record: Final[CallRows]
-    work: Final[Work]
+    record: CallRows
+    work: Work
     """How its run ends before its time. One for all that is made of the call."""
-    ask: Final[Ask | None] = None
+    ask: Ask | None = None
     """A person's yes that it waits for."""
-    approval_id: Final[str] = ""
+    approval_id: str = ""
     """The approval that it is made under."""
 
     @classmethod
