@@ -276,7 +276,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 
 # An older SDK of MCP, whose servers the tests put behind a hub; it does not share an environment with the newer one.
 $(VENV)/.installed-peers: tests/clients/install.py | $(VENV)/.installed-dev
-	@$(BIN)/python -m tests.clients.install 1.30.0 >/dev/null
+	@$(BIN)/python -m tests.clients.install 1.30.0 ocsf >/dev/null
 	@touch $@
 
 clean:

