@@ -317,11 +317,11 @@ class HubServer(uvicorn.Server):
 
 
 def _leave_what_stays_to_itself() -> None:
-    """Keep the garbage collector from going through Django's half a million objects again and again.
+    """Keep the garbage collector from going through Django's half a million objects, be it once.
 
-    Measured with 256 clients: a third of the time of a call.
+    Measured with 256 clients: a third of the time of a call. To look for garbage before was a tenth of a start, and
+    found 3 % of the objects; each worker writes to every page that it shares with the others as it looks.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
     gc.enable()
