@@ -16,7 +16,7 @@ from tools_catalog.upstream.confinement import kernel
 
 
 def run(work: Callable[[], None]) -> None:
-    """Call `work` in a copy of this process, and raise here what it raises.
+    """Call `work` in a copy of this process, and raise its error here.
 
     This process must have one thread, and no open connection that `work` uses. A signal that ends it ends the copy.
     """

@@ -1,4 +1,4 @@
-"""What a start does in a child process, and what of it reaches the process that serves."""
+"""The child process in which a start migrates, and the errors that reach its parent."""
 
 from __future__ import annotations
 
