@@ -57,21 +57,18 @@ def serve() -> int:
 
 
 def _prepare() -> None:
-    from django.db import connections
-
     from mcphub import environment as env
     from mcphub.process import first_run
 
     try:
         with database_or_stop():
             # What a client shows of our words is lost on most people: the first `serve` tells the credentials.
-            first_run.prepare(env.names("MCPHUB_PACKS"), credentials=False)
+            first_run.prepare(env.names("MCPHUB_PACKS"), credentials=False, is_alone=True)
             _check_key()
     except first_run.CannotStart as error:
         raise Stop(f"mcphub stdio: {error}", status=2) from error
     finally:
-        for connection in connections.all(initialized_only=True):
-            connection.close()
+        first_run.close_connections()
 
 
 def _check_key() -> None:

@@ -85,6 +85,7 @@ def start_django(*, with_every_feature: bool = False) -> None:
         django.setup()
     finally:
         if is_collecting:
+            gc.freeze()  # nor once, at the first collection or at the end of the process
             gc.enable()
 
 

@@ -9,20 +9,20 @@ import hashlib
 import logging
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from django.apps import apps
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from invocations.ledger import durability
 from mcphub import checks, moved
 from mcphub.commands.stop import Stop
-from mcphub.process import known_data
+from mcphub.process import apart, known_data
 from sessions_app.kit.database import Dedicated, is_pooled
 
 logger = logging.getLogger(__name__)
@@ -71,15 +71,16 @@ class FirstCredentials:
     key: str | None = None
 
 
-def prepare(packs: Sequence[str] = (), *, credentials: bool = True) -> FirstCredentials:
+def prepare(packs: Sequence[str] = (), *, credentials: bool = True, is_alone: bool = False) -> FirstCredentials:
     """Make the database ready to serve; safe with several starts at once, quick when all is done.
 
-    Without `credentials` the first operator and key are left to a start that can show them.
+    Without `credentials` the first operator and key are left to a start that can show them. A process that `is_alone`,
+    with one thread, migrates in a child: the models of each state are three times the memory of a hub, and it serves.
     """
     for found in checks.former_variables():
         logger.warning("%s %s", found.msg, found.hint)
     with one_at_a_time():
-        _migrate()
+        _bring_up_to_date(_apart if is_alone else _call)
         check_durability()
         _load_packs(packs)
         if settings.MCPHUB_RELOAD:
@@ -88,12 +89,20 @@ def prepare(packs: Sequence[str] = (), *, credentials: bool = True) -> FirstCred
             return _first_credentials() if credentials else FirstCredentials()
 
 
+def close_connections() -> None:
+    """Close Django's connections, and the pool's with its threads, before a fork or another use."""
+    for each in connections.all(initialized_only=True):
+        each.close()
+        if hasattr(each, "close_pool"):
+            each.close_pool()
+
+
 def migrate() -> None:
     """Bring the tables up to date, if they are not."""
     from tools_catalog.models.allowed_hosts import read_allowed_hosts
 
     with one_at_a_time():
-        _migrate()
+        _bring_up_to_date(_call)
     read_allowed_hosts()  # commands reach what the hub reaches
 
 
@@ -132,18 +141,38 @@ looking through them took a seventh of a first start's processor time.
 """
 
 
-def _migrate() -> None:
+def _bring_up_to_date(run: Callable[[Callable[[], None]], None]) -> None:
     """Migrate where something is pending, or where no run for this code was seen to reach its end.
 
     The rules in the database are installed after the last migration; a start that was killed in between leaves
     nothing pending, and no rules. Installing them again at every start would lock tables that others use.
     """
+    mark = _mark()
+    if not settings.MCPHUB_MIGRATE or not mark.is_file() or mark.read_text() != _fingerprint():
+        run(_migrate)
+
+
+def _call(work: Callable[[], None]) -> None:
+    work()
+
+
+def _apart(work: Callable[[], None]) -> None:
+    close_connections()
+    try:
+        apart.run(work)
+    except ChildProcessError as error:
+        raise CannotStart(f"the database was not migrated: {error}; start the hub again.") from error
+
+
+def _mark() -> Path:
+    return Path(settings.MCPHUB_DATA_DIR, "migrated")
+
+
+def _migrate() -> None:
     from django.core.management import call_command
     from django.db.migrations.executor import MigrationExecutor
 
-    mark = settings.MCPHUB_DATA_DIR / "migrated"
-    if settings.MCPHUB_MIGRATE and mark.is_file() and mark.read_text() == _fingerprint():
-        return
+    mark = _mark()
     known_data.check()
     executor = MigrationExecutor(connection)
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
