@@ -313,7 +313,18 @@ def calls(count: int, tools: list[str], *, days: float = 30, seed: int = 1, end:
     finally:
         database.close()
     _owners(made)
+    _answered()
     return made.seeded
+
+
+def _answered() -> None:
+    """Mark the envelopes as looked at: none of the calls is open, and no hub searches them for one."""
+    from django.db.models import Max
+
+    from invocations.models import McpRequestEnvelope, OpenCallMark
+
+    through = McpRequestEnvelope.objects.order_by().aggregate(through=Max("pk"))["through"] or 0
+    OpenCallMark.objects.update_or_create(pk=OpenCallMark.ONLY, defaults={"through": through})
 
 
 def _into_sqlite(raw: Any, rows: Iterator[tuple[Row | None, Row]]) -> None:
