@@ -304,8 +304,10 @@ class _Calls:
 
 def calls(count: int, tools: list[str], *, days: float = 30, seed: int = 1, end: datetime | None = None) -> Seeded:
     """Append `count` calls that ended in the `days` before `end` (now, if absent), with sessions and processes."""
+    from invocations.models import McpRequestEnvelope
     from sessions_app.kit.database import Dedicated
 
+    is_first = not McpRequestEnvelope.objects.exists()  # an older one may be open
     database = Dedicated()
     made = _Calls(tools, days, seed, end or datetime.now(UTC), "" if database.is_sqlite else "+00")
     try:
@@ -313,7 +315,8 @@ def calls(count: int, tools: list[str], *, days: float = 30, seed: int = 1, end:
     finally:
         database.close()
     _owners(made)
-    _answered()
+    if is_first:
+        _answered()
     return made.seeded
 
 
