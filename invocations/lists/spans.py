@@ -11,6 +11,9 @@ from invocations.chain.marks import STRETCH
 from invocations.chain.models import SequenceMark
 from invocations.models import McpToolInvocation
 
+MOST_UNMARKED = 200_000
+"""IDs that are read for one list: more lie behind the marks only where sealing is far behind."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
@@ -25,11 +28,12 @@ class TimeSpan:
         return least if self.most is None else least & Q(id__lte=self.most)
 
 
-def span(after: datetime | None, before: datetime | None) -> TimeSpan | None:
+def span(after: datetime | None, before: datetime | None, *, most_unmarked: int = MOST_UNMARKED) -> TimeSpan | None:
     """Return bounds outside which no call started in a time, which may hold others too; None where none started in it.
 
     Every index of the audit ends in the sequence, so each can serve a time range without reading older or newer rows.
-    Reads the marks of the sequence, and the calls that are not marked yet.
+    Reads the marks of the sequence, and the calls that are not marked yet: where they are more than `most_unmarked`,
+    any of them may be in it.
     """
     if after is None and before is None:
         return TimeSpan()
@@ -42,7 +46,10 @@ def span(after: datetime | None, before: datetime | None) -> TimeSpan | None:
     starts = marks.filter(touched).aggregate(least=Min("number"), most=Max("through"))
     marked = marks.aggregate(through=Max("through"))["through"]
     calls = McpToolInvocation.objects.order_by()
-    if marked is None:
+    newest, unmarked = calls.aggregate(newest=Max("id"))["newest"] or 0, (marked or 0) + 1
+    if newest - unmarked >= most_unmarked:
+        rest = {"least": unmarked, "most": newest}
+    elif marked is None:
         # The sums keep PostgreSQL from looking for the ends along the key, through all that lies outside the time.
         rest = calls.filter(started).aggregate(least=Min(F("id") + 0), most=Max(F("id") + 0))
     else:

@@ -275,6 +275,14 @@ class TestMarks:
         marks.follow(log, late.pk)
         assert span(None, START + timedelta(hours=2)).most == late.pk
 
+    def test_where_sealing_is_far_behind_no_list_reads_all_that_is_not_marked(self, days, log):
+        every = list(McpToolInvocation.objects.order_by("id").values_list("id", flat=True))
+        after, before, most = START + timedelta(hours=20), START + timedelta(hours=50), every[-1] - every[40] - 1
+        assert span(after, before, most_unmarked=most) == TimeSpan(1, every[-1])
+        marks.follow(log, every[40])
+        assert span(after, before, most_unmarked=most).most == every[-1]
+        assert span(after, before, most_unmarked=most + 1).most == every[49]
+
     def test_marks_are_asked_instead_of_the_index(self, days, log):
         marks.follow(log, McpToolInvocation.objects.latest("id").pk)
         with CaptureQueriesContext(connection) as queries:

@@ -304,8 +304,10 @@ class _Calls:
 
 def calls(count: int, tools: list[str], *, days: float = 30, seed: int = 1, end: datetime | None = None) -> Seeded:
     """Append `count` calls that ended in the `days` before `end` (now, if absent), with sessions and processes."""
+    from invocations.models import McpRequestEnvelope
     from sessions_app.kit.database import Dedicated
 
+    is_first = not McpRequestEnvelope.objects.exists()  # an older one may be open
     database = Dedicated()
     made = _Calls(tools, days, seed, end or datetime.now(UTC), "" if database.is_sqlite else "+00")
     try:
@@ -313,7 +315,19 @@ def calls(count: int, tools: list[str], *, days: float = 30, seed: int = 1, end:
     finally:
         database.close()
     _owners(made)
+    if is_first:
+        _answered()
     return made.seeded
+
+
+def _answered() -> None:
+    """Mark the envelopes as looked at: none of the calls is open, and no hub searches them for one."""
+    from django.db.models import Max
+
+    from invocations.models import McpRequestEnvelope, OpenCallMark
+
+    through = McpRequestEnvelope.objects.order_by().aggregate(through=Max("pk"))["through"] or 0
+    OpenCallMark.objects.update_or_create(pk=OpenCallMark.ONLY, defaults={"through": through})
 
 
 def _into_sqlite(raw: Any, rows: Iterator[tuple[Row | None, Row]]) -> None:

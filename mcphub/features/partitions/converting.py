@@ -43,7 +43,10 @@ def convert(log: Log, now: datetime, told: Callable[[str], object] = str) -> lis
             except BaseException:
                 _patiently(log, tables.take_back, of.table)
                 raise
-    return [*made, *ahead.make(log, now)]
+    made += ahead.make(log, now)
+    told("Collecting the statistics of the planner")
+    tables.analyze(log)
+    return made
 
 
 def _check(log: Log, table: str) -> None:

@@ -18,6 +18,17 @@ _CONVERTED = "SELECT pg_advisory_unlock(hashtext('mcphub partitions'))"
 KEYS = {"by_id": "id, received_at", "by_call": "invocation_id, received_at"}
 """The unique columns of a partitioned table, which have the moment by which it is partitioned among them."""
 
+_UNKNOWN = """
+    SELECT relname FROM pg_class AS whole WHERE relname = ANY (?) AND relkind = 'p' AND pg_table_is_visible(oid) AND (
+        coalesce(pg_stat_get_last_analyze_time(oid) < now() - interval '1 day', true)
+        OR whole.reltuples > 2 * (
+            SELECT sum(greatest(part.reltuples, 0)) FROM pg_inherits JOIN pg_class AS part ON part.oid = inhrelid
+            WHERE inhparent = whole.oid
+        )
+    )
+"""
+"""Tables that nobody analyzed for a day, or since more than half of their rows went."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -38,6 +49,17 @@ def key(table: str, which: str) -> tuple[str, str]:
 def is_partitioned(log: Log, table: str) -> bool:
     kind = log.run("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(?)", table).fetchone()
     return bool(kind and kind[0] == "p")
+
+
+def unknown(log: Log) -> list[str]:
+    """Return the partitioned tables whose statistics for the planner are missing, old or of rows that are gone."""
+    return [row[0] for row in log.run(_UNKNOWN, [of.table for of in months.TABLES]).fetchall()]
+
+
+def analyze(log: Log) -> None:
+    """Collect those statistics, while calls go on: autovacuum does it for each month, never for the whole table."""
+    for table in unknown(log):
+        run(log, "ANALYZE (SKIP_LOCKED) {}", table)  # another process may be at it
 
 
 def make_like(log: Log, name: str, table: str) -> None:

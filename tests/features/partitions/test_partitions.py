@@ -480,3 +480,51 @@ def test_lists_read_the_newest_of_all_months_by_index(halves: Log) -> None:
         plan = "\n".join(row[0] for row in cursor.fetchall())
     assert "Merge Append" in plan, plan
     assert "Sort  " not in plan, plan
+
+
+def test_the_planner_knows_the_whole_record_after_the_conversion(log: Log) -> None:
+    record(timezone.now(), 20, "busy")
+    converting.convert(log, timezone.now())
+    assert _counted() == 20
+    assert _common_tools() == "{busy}"
+
+
+def test_the_planner_learns_of_rows_that_went_and_no_sooner_than_after_a_day_of_others(
+    halves: Log, keys: KeyFolder
+) -> None:
+    sweeping.sweep()
+    before = _counted()
+    record(_NOVEMBER, 1)
+    sweeping.sweep()
+    assert _counted() == before
+    _analyzed(_CALLS, _ENVELOPES)
+    record(_OCTOBER, 20)
+    _analyzed(_CALLS, _ENVELOPES)
+    seal(halves, keys, _OCTOBER)
+    policy(rows_days=30)
+    retention.apply(halves, keys, now=datetime(2027, 2, 1, tzinfo=UTC))
+    assert not McpToolInvocation.objects.exists()
+    assert _counted() > 20
+    sweeping.sweep()
+    assert _counted() == 0
+
+
+def _counted() -> int:
+    """Return how many calls the planner believes to be on record."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)", [_CALLS])
+        return int(cursor.fetchone()[0])
+
+
+def _common_tools() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT most_common_vals::text FROM pg_stats WHERE tablename = %s AND attname = 'tool_name' AND inherited",
+            [_CALLS],
+        )
+        return str(cursor.fetchone()[0])
+
+
+def _analyzed(*names: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"ANALYZE {', '.join(names)}")
