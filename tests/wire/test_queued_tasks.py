@@ -49,10 +49,7 @@ def listed(speaker: Speaker) -> None:
 
 @pytest.mark.parametrize(
     ("year", "status", "said"),
-    [
-        (2010, "completed", ({"rows": 10}, '{"rows":10}')),
-        (1999, "failed", (None, "There are no orders before 2000.")),
-    ],
+    [(2010, "completed", ({"rows": 10}, '{"rows":10}')), (1999, "failed", (None, "There are no orders before 2000."))],
 )
 def test_a_client_of_tasks_polls_until_the_queue_has_worked_it_off(
     speaker: Speaker, hub: Hub, box: Box, year: int, status: str, said: object
