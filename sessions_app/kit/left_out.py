@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 from django.apps import apps
 from django.contrib.admin.utils import NestedObjects
@@ -60,6 +61,6 @@ def _foreign_keys(using: str, cursor: CursorWrapper) -> defaultdict[str, list[tu
     return found
 
 
-def _value(row: Model, column: str, using: str) -> object:
+def _value(row: Model, column: str, using: str) -> Any:
     (field,) = (each for each in row._meta.concrete_fields if each.column == column)
     return field.get_db_prep_value(getattr(row, field.attname), connections[using])
