@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from django.db import close_old_connections
 from django.db.models import Avg, Count, Max, Q
 from django.utils import timezone
 from pydantic import BaseModel, Field
@@ -69,25 +68,22 @@ def recent_invocations(
         rows = rows.filter(tool_name=tool)
     if status:
         rows = rows.filter(status=status)
-    try:
-        return RecentInvocations(
-            invocations=[
-                RecentInvocation(
-                    invocation_id=row.invocation_id,
-                    tool=row.tool_name,
-                    version=row.tool_version,
-                    status=row.status,
-                    error_code=row.error_code,
-                    caller=row.caller_label,
-                    client=row.client_name,
-                    finished_at=row.finished_at.isoformat(),
-                    duration_ms=row.duration_ms,
-                )
-                for row in rows.defer("arguments", "result", "error")[:limit]
-            ]
-        )
-    finally:
-        close_old_connections()
+    return RecentInvocations(
+        invocations=[
+            RecentInvocation(
+                invocation_id=row.invocation_id,
+                tool=row.tool_name,
+                version=row.tool_version,
+                status=row.status,
+                error_code=row.error_code,
+                caller=row.caller_label,
+                client=row.client_name,
+                finished_at=row.finished_at.isoformat(),
+                duration_ms=row.duration_ms,
+            )
+            for row in rows.defer("arguments", "result", "error")[:limit]
+        ]
+    )
 
 
 @tool(
@@ -119,22 +115,19 @@ def tool_statistics(
         )
         .order_by("-calls", "tool_name")[:100]
     )
-    try:
-        return ToolStatistics(
-            hours=hours,
-            tools=[
-                ToolFigures(
-                    tool=row["tool_name"],
-                    calls=row["calls"],
-                    errors=row["errors"],
-                    average_ms=round(row["average"], 1),
-                    slowest_ms=row["slowest"],
-                )
-                for row in rows
-            ],
-        )
-    finally:
-        close_old_connections()
+    return ToolStatistics(
+        hours=hours,
+        tools=[
+            ToolFigures(
+                tool=row["tool_name"],
+                calls=row["calls"],
+                errors=row["errors"],
+                average_ms=round(row["average"], 1),
+                slowest_ms=row["slowest"],
+            )
+            for row in rows
+        ],
+    )
 
 
 def _seen_by(context: SyncContext) -> Q:

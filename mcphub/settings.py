@@ -59,6 +59,7 @@ if _engine.endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": str(MCPHUB_DATA_DIR / "test.sqlite3")}
 elif _engine.endswith("postgresql"):
     DATABASES["default"]["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": 8, "timeout": 3}}
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True  # a restart of PostgreSQL leaves a pool of dead connections
     # A pooler gives each transaction another session of PostgreSQL, and a cursor on the server outlives one.
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = bool(env.text("MCPHUB_DATABASE_DIRECT_URL"))
 else:
@@ -66,7 +67,8 @@ else:
 if _replica := env.further_database("MCPHUB_AUDIT_DATABASE_URL", _engine, "a replica of PostgreSQL"):
     # A replica that auditors read: see sessions_app/kit/replica.py.
     _pool = {"OPTIONS": {**_replica["OPTIONS"], "pool": {"min_size": 1, "max_size": 8, "timeout": 3}}}
-    DATABASES["audit"] = {**_replica, **_pool, "DISABLE_SERVER_SIDE_CURSORS": True, "TEST": {"MIRROR": "default"}}
+    _safe = {"CONN_HEALTH_CHECKS": True, "DISABLE_SERVER_SIDE_CURSORS": True}
+    DATABASES["audit"] = {**_replica, **_pool, **_safe, "TEST": {"MIRROR": "default"}}
     DATABASE_ROUTERS = ["sessions_app.kit.replica.ReplicaRouter"]
 MCPHUB_DIRECT_DATABASE = env.further_database("MCPHUB_DATABASE_DIRECT_URL", _engine, "PostgreSQL behind a pooler")
 """The same database past a pooler, as an entry of DATABASES; empty where there is no pooler."""

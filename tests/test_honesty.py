@@ -61,7 +61,6 @@ LOWERED = {
 STATE = {
     "settling": "what a process knows of earlier tests' rows, made anew",
     "poll": "what the system says of a socket while the goodbye of its server is still under way",
-    "close_old_connections": "a tool closes the connection of its thread, which is that of the test's transaction",
 }
 
 _CLOCKS = {"time", "time_ns", "monotonic", "perf_counter", "now", "utcnow", "today", "localdate", "localtime"}

@@ -109,6 +109,7 @@ def _remove(options: argparse.Namespace) -> int:
                 f"mcphub connection remove: {row.slug} has tools that were approved, and the audit names them. "
                 f"Disable it: mcphub connection disable {row.slug}"
             )
+        rows.keep_used(f"connection remove: {row.slug}", row)
     for row in found:
         row.change_reason = options.reason[:300]
         with transaction.atomic():

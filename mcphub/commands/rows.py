@@ -145,6 +145,7 @@ def remove(kind: RowKind, options: argparse.Namespace, delete: Callable[[Any], o
     told = [kind.told(row) for row in found]
     with transaction.atomic():
         for row in found:
+            keep_used(f"{kind.command} remove: {plain(getattr(row, kind.column))}", row)
             row.change_reason = options.reason[:_LONGEST_REASON]
             (type(row).delete if delete is None else delete)(row)
     if options.json:
@@ -152,6 +153,14 @@ def remove(kind: RowKind, options: argparse.Namespace, delete: Callable[[Any], o
     for row in found:
         print(f"{plain(getattr(row, kind.column))} is removed.")
     return 0
+
+
+def keep_used(words: str, row: Any) -> None:
+    """Stop where rows of a feature that is switched off name this one."""
+    from sessions_app.kit.left_out import refusal
+
+    if kept := refusal([row]):
+        raise Stop(f"mcphub {words} stays. {kept}")
 
 
 def read_secret(command: str, file: str | None) -> str:

@@ -130,6 +130,9 @@ def check(found: dict[str, Any], on: list[str]) -> None:
     assert {page: status for page, status in found["pages"].items() if status != "200"} == {}
     served = {path for path, status in found["addresses"].items() if status != 404}
     assert served == {path for path, feature in SERVED_BY.items() if feature in on}
+    kept = "Still used by rows of a feature that is switched off, in invocations_mcpquota (1)."
+    assert {way: said for way, said in found["deletions"].items() if kept not in said} == {}
+    assert bool(found["deletions"]) is ("quotas" not in on)
     reports = [found["unenforced"], [found["banner"]], found["logged"]]
     for feature, words in REPORTED.items():
         assert [any(words in line for line in lines) for lines in reports] == [feature not in on] * 3

@@ -9,6 +9,8 @@ to. Fails where a page of the console cannot be drawn.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 import os
 import sys
@@ -48,6 +50,17 @@ ADDRESSES = (
     "/connect/callback/",
     "/mcp/server-card",
 )
+QUOTA = {
+    **dict.fromkeys(("loaded_by", "target", "words", "provider"), ""),
+    "applies_to": "all",
+    "enabled": True,
+    "unit": "calls",
+    "period": "day",
+    "hard_limit": 5,
+    "created_at": "2026-01-01",
+    "updated_at": "2026-01-01",
+}
+"""A quota, as its table has it where no module of the feature is imported."""
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
@@ -116,6 +129,46 @@ def pages() -> tuple[dict[str, str], str]:
     return found, client.get("/admin/").content.decode()
 
 
+def deletions() -> dict[str, str]:
+    """Delete a group and a person that quotas name, on each way. Return way -> what it says."""
+    from django.contrib.auth.models import Group, User
+    from django.db import connection
+    from django.test import Client
+    from django.urls import reverse
+
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(User.objects.get(username="root"))
+    group, person = Group.objects.create(name="sales"), User.objects.create(username="ann")
+    with connection.cursor() as cursor:
+        for column, row in (("group_id", group), ("person_id", person)):
+            quota = {**QUOTA, "name": column, "per": column.removesuffix("_id"), column: row.pk}
+            cursor.execute(
+                f"INSERT INTO invocations_mcpquota ({', '.join(quota)}) VALUES ({', '.join(['%s'] * len(quota))})",
+                [*quota.values()],
+            )
+    found = {}
+    for name, row in (("group", group), ("person", person)):
+        table = row._meta.db_table
+        page = reverse(f"admin:{table}_delete", args=[row.pk])
+        found[f"page of a {name}"] = client.post(page, {"post": "yes"}).content.decode()
+        chosen = {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"}
+        found[f"list of a {name}"] = client.post(reverse(f"admin:{table}_changelist"), chosen).content.decode()
+    found["REST"] = client.delete("/api/groups/sales/").content.decode()
+    found["command"] = command("group", "remove", "sales")
+    assert Group.objects.filter(name="sales").exists()
+    assert User.objects.filter(username="ann").exists()
+    return found
+
+
+def command(*words: str) -> str:
+    from mcphub import cli
+
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
+        cli.main([*words])
+    return said.getvalue()
+
+
 def main() -> None:
     import django
 
@@ -133,6 +186,7 @@ def main() -> None:
     found = asyncio.run(call())
     found["pages"], overview = pages()
     found["banner"] = overview if "hub-banner" in overview else ""
+    found["deletions"] = {} if "quotas" in settings.MCPHUB_FEATURES else deletions()
     found["areas"] = [area.name for area in navigation.areas()]
     found["commands"] = list(commands())
     found["features"] = settings.MCPHUB_FEATURES

@@ -350,8 +350,7 @@ def test_a_prompt_reads_in_the_workspace_that_its_caller_came_by() -> None:
     assert asyncio.run(entry.call({}, ScriptedContext(workspace=ours))) == str(ours)
 
 
-def test_tools_of_the_hub_itself_show_calls_of_the_workspace_alone(two: SimpleNamespace, monkeypatch: Any) -> None:
-    monkeypatch.setattr(tools, "close_old_connections", lambda: None)  # which would close that of the test
+def test_tools_of_the_hub_itself_show_calls_of_the_workspace_alone(two: SimpleNamespace) -> None:
     context: Any = ScriptedContext(caller_scopes=frozenset({"tools:call", "audit:read"}))
 
     def read() -> str:

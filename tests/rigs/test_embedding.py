@@ -265,6 +265,26 @@ def test_people_are_followed_unless_the_project_says_no(project: HostProject) ->
 
 
 @pytest.mark.parametrize(
+    ("chosen", "installed"),
+    [
+        ("", "approvals call_rules error_groups guardrails login quotas signin"),
+        ('"FEATURES": ["call_rules", "quotas"], ', "call_rules login quotas signin"),
+        ('"FEATURES": "none", ', "login signin"),
+    ],
+)
+def test_the_project_chooses_the_features_that_are_embedded(project: HostProject, chosen: str, installed: str) -> None:
+    settings = project.folder / "shop" / "settings.py"
+    before = settings.read_text()
+    asked = "from sessions_app.kit.features import installed; print(*sorted(each.feature for each in installed()))"
+    try:
+        settings.write_text(before.replace("MCPHUB = {", f"MCPHUB = {{{chosen}"))
+        assert project.run(f'python manage.py shell -v 0 -c "{asked}"') == f"{installed}\n"
+        assert project.run("python manage.py check") == "System check identified no issues (0 silenced).\n"
+    finally:
+        settings.write_text(before)
+
+
+@pytest.mark.parametrize(
     ("entry", "words"),
     [
         ('"PUBLIC_ADDRESS": 1', "PUBLIC_ADDRESS, and the hub has no such setting"),

@@ -126,4 +126,4 @@ def _leave(folder: Path, name: str, mark: str) -> None:
         file.write(".")
 
 
-from tests.toolbox import asking, offers  # noqa: E402, F401 - they register their functions
+from tests.toolbox import asking, offers, queued  # noqa: E402, F401 - they register their functions

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Any, Literal, NoReturn, TypeVar
 
+from django.db import close_old_connections
 from pydantic import BaseModel
 
 from sessions_app.kit.places import NoPlace, Places
@@ -245,7 +246,12 @@ _shared: ToolThreads | None = None
 
 
 def _contained(work: Callable[[], Value]) -> tuple[Any, BaseException | None]:
+    """Return what the work returned or raised, with the database's connections as around a request of Django.
+
+    A connection that a thread kept would be one that other threads and requests lack: the pool has fewer than threads.
+    """
     try:
+        close_old_connections()
         return work(), None
     # A StopIteration cannot travel through a future, and an exit would end the loop that waits for it.
     except Exception as exc:
@@ -254,3 +260,5 @@ def _contained(work: Callable[[], Value]) -> tuple[Any, BaseException | None]:
         contained = RuntimeError(f"{type(exc).__name__} in a tool's thread")
         contained.__cause__ = exc
         return None, contained
+    finally:
+        close_old_connections()

@@ -13,6 +13,7 @@ from rest_framework.serializers import BaseSerializer
 
 from sessions_app.history import guarding
 from sessions_app.history.recording import one_row
+from sessions_app.kit import left_out
 from sessions_app.kit.rest.errors import Conflict
 from sessions_app.kit.rest.schema import extend_schema
 from sessions_app.kit.rest.writing import WritingViewSet, attribute
@@ -39,6 +40,8 @@ class RemovableViewSet(mixins.CreateModelMixin, mixins.DestroyModelMixin, Writin
                 stored = one_row(type(instance), instance.pk).first()
                 if stored is not None and stored.is_in_force:  # it may be so since the request read it
                     raise Conflict(self.in_force)
+            if kept := left_out.refusal([instance]):
+                raise Conflict(kept)
             attribute(instance, self.request, "")
             instance.delete()
 

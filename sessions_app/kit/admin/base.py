@@ -30,6 +30,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action as theme_action
 
+from sessions_app.kit import left_out
 from sessions_app.kit.admin import density
 from sessions_app.kit.admin.changelist import HubList, holds_nul, without_meaning
 from sessions_app.kit.admin.chosen import ChosenRow, ChosenRows, LinksField
@@ -195,13 +196,17 @@ class HubAdmin(SearchedAdmin):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[Any], dict[Any, int], set[Any], list[Any]]:
-        """Return Django's answer without the rows that only tie two others: *User-group relationship (7)*."""
+        """Return Django's answer without the rows that only tie two others: *User-group relationship (7)*.
+
+        Rows of features that are switched off protect what they name.
+        """
         to_delete, counts, lacking, protected = super().get_deleted_objects(objs, request)
         ties = [model._meta for model in apps.get_models(include_auto_created=True) if model._meta.auto_created]
         begins = tuple(f"{capfirst(tie.verbose_name)}: " for tie in ties)
         for tie in ties:
             counts.pop(str(tie.verbose_name_plural), None)
-        return _without(to_delete, begins), counts, lacking, protected
+        kept = left_out.refusal(objs)
+        return _without(to_delete, begins), counts, lacking, [*protected, kept] if kept else protected
 
     def get_urls(self) -> list[URLPattern]:
         return [*(url for part in self.parts for url in part.urls(self)), *super().get_urls()]
