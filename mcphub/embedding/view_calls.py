@@ -77,7 +77,7 @@ def _is_uploaded(value: Any) -> bool:
     return any(isinstance(each, UploadedFile) for each in (value if isinstance(value, list) else [value]))
 
 
-def _uploaded(member: str, value: dict[str, Any]) -> UploadedFile:
+def _uploaded(member: str, value: dict[str, Any]) -> UploadedFile[Any]:
     try:
         raw = b64decode(value["data"], validate=True)
     except (binascii.Error, ValueError) as error:
