@@ -30,7 +30,7 @@ Words = str | Promise
 
 @lru_cache(maxsize=2048)
 def _address(name: str, _resolver: URLResolver, _prefix: str, _language: str | None) -> str:
-    """Return the address of a page; it depends on what follows the name, and each page asks for sixty."""
+    """Return the address of a page, kept for each resolver, prefix and language: a page asks for sixty."""
     return reverse(name)
 
 

@@ -50,7 +50,7 @@ class ByCaller(BaseAuthentication):
 
 
 class _Files(dict[str, Any]):
-    """The files of a request, as views ask for one or several."""
+    """The files of a request, each by its name, alone or in a list."""
 
     def getlist(self, name: str, default: Any = None) -> list[Any]:
         found = self.get(name, [] if default is None else default)
@@ -58,7 +58,7 @@ class _Files(dict[str, Any]):
 
 
 class FilesParser(BaseParser):
-    """The JSON of a request, in which what the schema has as files becomes uploaded files.
+    """The JSON of a request, with uploaded files in place of the files of its schema.
 
     No JSONParser: its bodies are bounded by Django's DATA_UPLOAD_MAX_MEMORY_SIZE, which does not count files.
     """
@@ -88,7 +88,7 @@ def _uploaded(member: str, value: dict[str, Any]) -> UploadedFile[Any]:
 
 
 def _base_name(text: str) -> str:
-    """Return the last part of a path, of printable characters, as Django takes it of uploads; empty for none."""
+    """Return the printable characters of a path's last part, as Django does for uploads; empty for none."""
     name = "".join(filter(str.isprintable, re.split(r"[/\\]", text)[-1])).strip()
     return "" if name in (".", "..") else name
 

@@ -50,7 +50,7 @@ class ViewOperation:
         return any(_is_file(each) for each in _all([self.body, self.arguments.get("$defs", {})]))
 
     def with_files(self, body: Json, make: Callable[[str, dict[str, Any]], Any]) -> Any:
-        """Return a body with what `make` makes of the name and value of each member that its schema has as a file."""
+        """Return a body whose files are made by `make`, from the name and the value of the member."""
         return self._made(body, self.body, "", make)
 
     def _made(self, value: Any, schema: Any, name: str, make: Callable[[str, dict[str, Any]], Any]) -> Any:

@@ -172,7 +172,7 @@ def _register(viewset: Any, action: str, method: str, name: str, kwargs: list[st
 
 
 def _keywords(viewset: Any, kwargs: Iterable[str]) -> list[str]:
-    """Return the further keywords of a URL; raise ToolDefinitionError for what cannot be some."""
+    """Return the further keywords of a URL; raise ToolDefinitionError for names without a use as keywords."""
     names: list[Any] = [kwargs] if isinstance(kwargs, str) else [*kwargs]
     wrong = [each for each in names if not isinstance(each, str) or not each.isidentifier()]
     if isinstance(kwargs, str) or wrong or len({*names, _row_of(viewset)}) <= len(names):

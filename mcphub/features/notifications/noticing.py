@@ -121,7 +121,7 @@ def is_permitted(subscription: Subscription, notice: Notice) -> bool:
 def live_for(person: User) -> QuerySet[Notice]:
     """Return the notices for the person's badge and toasts: all they may read, or those they chose.
 
-    A change that the person proposed waits for others.
+    Without the person's own proposals, which wait for others.
     """
     own = WaitingChange.objects.filter(proposed_by=f"user:{person.pk}").order_by()
     rows = visible_to(person).exclude(kind="change.waits", subject__in=own.values_list(Cast("pk", CharField())))
