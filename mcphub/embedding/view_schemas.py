@@ -185,7 +185,7 @@ def _reachable(schema: Any, components: dict[str, Any]) -> dict[str, Any]:
 
 
 def _input(schema: Any) -> Any:
-    """Return a schema of OpenAPI 3.0 or 3.1 as JSON Schema of what is sent: without members that are read only."""
+    """Return a schema of OpenAPI 3.0 or 3.1 as JSON Schema of requests: without members that are read only."""
     if isinstance(schema, list):
         return [_input(each) for each in schema]
     if not isinstance(schema, dict):

@@ -24,7 +24,7 @@ _LEFT_SECONDS: Final = 1.0
 
 
 class QueuedTask(Protocol):
-    """What `@task` of django.tasks makes of a function."""
+    """A function with `@task` of django.tasks."""
 
     @property
     def func(self) -> Callable[..., Any]: ...
@@ -34,7 +34,7 @@ class QueuedTask(Protocol):
 
 
 def is_queued(target: object) -> bool:
-    """Return whether `@tool` got what `@task` made."""
+    """Return whether `@tool` got a task."""
     return callable(getattr(target, "func", None)) and callable(getattr(target, "enqueue", None))
 
 
@@ -92,7 +92,7 @@ def calling(task: Any) -> Callable[..., Any]:
 
 
 def _value(result: Any) -> Json:
-    """Return what a finished task returned; raise its failure."""
+    """Return the value of a finished task; raise its failure."""
     if result.status == "SUCCESSFUL":
         return result.return_value
     last = result.errors[-1] if result.errors else None  # none of a task that a worker gave up or that was cancelled
