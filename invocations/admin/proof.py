@@ -90,8 +90,17 @@ class AuditVerificationAdmin(UncountedAdmin):
 
 @admin.register(AuditPolicy)
 class AuditPolicyAdmin(RecordedAdmin):
-    list_display = ["__str__", "rows_days", "bodies_days"]
+    list_display = ["__str__", "shown_rows", "shown_bodies"]
     fields = ["rows_days", "bodies_days"]
+    readonly_fields = ["shown_rows", "shown_bodies"]
+
+    shown_rows = column(_("days to keep rows"), lambda policy: policy.rows_days or _("no limit"))
+    shown_bodies = column(
+        _("days to keep bodies"), lambda policy: policy.bodies_days or policy.rows_days or _("no limit")
+    )
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return self.fields if self.has_change_permission(request, obj) else self.readonly_fields
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False  # its one row is made with the table

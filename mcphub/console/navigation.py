@@ -30,7 +30,7 @@ Words = str | Promise
 
 @lru_cache(maxsize=2048)
 def _address(name: str, _resolver: URLResolver, _prefix: str, _language: str | None) -> str:
-    """Return the address of a page; it depends on what follows the name, and each page asks for sixty."""
+    """Return the address of a page, kept for each resolver, prefix and language: a page asks for sixty."""
     return reverse(name)
 
 
@@ -44,7 +44,7 @@ class Tab:
     key: str = ""
     """The letter that leads there, after `g` (keys.js)."""
     words: Words = ""
-    """What else people call it, for the command menu."""
+    """Its other names, for the command menu."""
     about: Words = ""
     """Of a list: what its rows are for, or how they come about. Shown while it is empty."""
     docs: str = ""
@@ -413,7 +413,7 @@ def _purposes() -> dict[str, Words]:
 
 
 def purpose(page: str) -> Words:
-    """Return what the rows of a list are for, by `<app>_<model>`; empty where nobody wrote it."""
+    """Return the purpose of the rows of a list, by `<app>_<model>`; empty where nobody wrote it."""
     return _purposes().get(page, "")
 
 

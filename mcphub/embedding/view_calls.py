@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import binascii
+import contextlib
 import io
 import mimetypes
+import re
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,19 +17,19 @@ from urllib.parse import quote, urlencode, urlsplit
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
-from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.files.uploadedfile import SimpleUploadedFile, UploadedFile
 from django.core.handlers.base import BaseHandler
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import Http404, HttpResponseBase
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import APIException, ParseError
-from rest_framework.parsers import DataAndFiles, JSONParser
+from rest_framework.parsers import BaseParser, DataAndFiles, JSONParser
 from rest_framework.views import exception_handler
 
 from mcphub.checks import is_host_under_test
 from mcphub.embedding.view_schemas import ViewOperation
 from sessions_app.protocol import json
-from sessions_app.protocol.errors import ArgumentsInvalid
+from sessions_app.protocol.errors import ArgumentsInvalid, ProtocolError
 from sessions_app.protocol.json import Json
 from tools_catalog.backends.python import ToolError
 from tools_catalog.backends.threads import SyncContext
@@ -47,26 +49,48 @@ class ByCaller(BaseAuthentication):
         return None if person is None else (person, None)
 
 
-class FilesParser(JSONParser):
-    """The JSON of a request, whose members in `files` become uploaded files."""
+class _Files(dict[str, Any]):
+    """The files of a request, each by its name, alone or in a list."""
 
-    files: frozenset[str] = frozenset()
+    def getlist(self, name: str, default: Any = None) -> list[Any]:
+        found = self.get(name, [] if default is None else default)
+        return found if isinstance(found, list) else [found]
+
+
+class FilesParser(BaseParser):
+    """The JSON of a request, with uploaded files in place of the files of its schema.
+
+    No JSONParser: its bodies are bounded by Django's DATA_UPLOAD_MAX_MEMORY_SIZE, which does not count files.
+    """
+
+    media_type = JSONParser.media_type
+
+    operation: ViewOperation
 
     def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
-        data = super().parse(stream, media_type, parser_context)
-        found = {name: data.pop(name) for name in self.files if data.get(name) is not None}
-        return DataAndFiles(data, {name: _uploaded(name, value) for name, value in found.items()})
+        data = self.operation.with_files(JSONParser().parse(stream, media_type, parser_context), _uploaded)
+        members = data.items() if isinstance(data, dict) else ()
+        return DataAndFiles(data, _Files((name, value) for name, value in members if _is_uploaded(value)))
 
 
-def _uploaded(member: str, value: Any) -> Any:
-    if isinstance(value, list):
-        return [_uploaded(member, each) for each in value]
+def _is_uploaded(value: Any) -> bool:
+    return any(isinstance(each, UploadedFile) for each in (value if isinstance(value, list) else [value]))
+
+
+def _uploaded(member: str, value: dict[str, Any]) -> UploadedFile[Any]:
     try:
         raw = b64decode(value["data"], validate=True)
     except (binascii.Error, ValueError) as error:
         raise ParseError({member: "data is not base64."}) from error
-    kind = value.get("mimeType") or mimetypes.guess_type(value["name"])[0] or _UNKNOWN
-    return SimpleUploadedFile(value["name"], raw, kind)
+    if not (name := _base_name(value["name"])):
+        raise ParseError({member: "name is no name of a file."})
+    return SimpleUploadedFile(name, raw, value.get("mimeType") or mimetypes.guess_type(name)[0] or _UNKNOWN)
+
+
+def _base_name(text: str) -> str:
+    """Return the printable characters of a path's last part, as Django does for uploads; empty for none."""
+    name = "".join(filter(str.isprintable, re.split(r"[/\\]", text)[-1])).strip()
+    return "" if name in (".", "..") else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +165,30 @@ def _result(response: HttpResponseBase) -> Json | ContentBlock:
     if getattr(response, "is_rendered", True) is False:
         response.render()  # type: ignore[attr-defined]  # only template responses have `is_rendered`
     raw = _content(response)
-    kind, _, _ = response.get("Content-Type", "").partition(";")
+    kind = response.get("Content-Type", "").partition(";")[0].strip().lower()
     is_text = "json" in kind or kind.startswith("text/") or kind in ("", *_TEXTS)
     if response.status_code < 400 and raw and not is_text:
         return _file(kind, raw, response.get("Content-Disposition", ""))
-    data: Json = json.loads(raw) if "json" in kind and raw else raw.decode("utf-8", "replace") or "Done."
+    if 300 <= response.status_code < 400 and response.get("Location"):
+        return f"The result is at {response['Location']}"
+    data = _data(kind, raw, response) if raw else "Done."
     if response.status_code < 400:
         return data
     reason = "; ".join(_reasons(data))[:_LONGEST_REASON]
     if response.status_code == 400:
         raise ArgumentsInvalid(reason)
     raise ToolError(reason)
+
+
+def _data(kind: str, raw: bytes, response: HttpResponseBase) -> Json:
+    """Return the JSON of a response, else its text."""
+    if kind.endswith(("/json", "+json")):
+        with contextlib.suppress(ProtocolError):
+            return json.loads(raw)
+    try:
+        return raw.decode(response.charset, "replace")
+    except LookupError:
+        return raw.decode("utf-8", "replace")
 
 
 def _content(response: Any) -> bytes:
@@ -177,7 +214,7 @@ def _file(kind: str, raw: bytes, disposition: str) -> ContentBlock:
         return Audio(raw, kind)
     message = Message()
     message["Content-Disposition"] = disposition
-    name = message.get_filename("file" + (mimetypes.guess_extension(kind) or ""))
+    name = _base_name(message.get_filename("")) or "file" + (mimetypes.guess_extension(kind) or "")
     return Resource(f"file:///{quote(name)}", raw, kind)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,8 +41,32 @@ class ViewOperation:
     has_body: bool
     body_member: str
     """The argument that is the whole body; empty: the arguments that are left are its members."""
-    files: frozenset[str]
-    """Members of the body that are files, or lists of files."""
+    body: dict[str, Json]
+    """The schema of the body."""
+
+    @property
+    def has_files(self) -> bool:
+        """Return whether the body has files, at whatever depth."""
+        return any(_is_file(each) for each in _all([self.body, self.arguments.get("$defs", {})]))
+
+    def with_files(self, body: Json, make: Callable[[str, dict[str, Any]], Any]) -> Any:
+        """Return a body whose files are made by `make`, from the name and the value of the member."""
+        return self._made(body, self.body, "", make)
+
+    def _made(self, value: Any, schema: Any, name: str, make: Callable[[str, dict[str, Any]], Any]) -> Any:
+        definitions: dict[str, Any] = self.arguments.get("$defs", {})
+        for each in [*schema.get("allOf", ()), *schema.get("anyOf", ()), *schema.get("oneOf", ())]:
+            value = self._made(value, each, name, make)
+        if "$ref" in schema:
+            value = self._made(value, definitions.get(schema["$ref"].removeprefix("#/$defs/"), {}), name, make)
+        if isinstance(value, list) and isinstance(schema.get("items"), dict):
+            return [self._made(each, schema["items"], name, make) for each in value]
+        if isinstance(value, dict) and _is_file(schema):
+            return make(name, value)
+        if isinstance(value, dict):
+            members = schema.get("properties", {})
+            return {key: self._made(each, members.get(key, {}), key, make) for key, each in value.items()}
+        return value
 
 
 def operation_of(
@@ -61,7 +85,6 @@ def operation_of(
         if each.get("required"):
             required.append(each["name"])
     body, member = _body(operation, components), ""
-    files = frozenset(name for name, each in (body or {}).get("properties", {}).items() if _is_file(each))
     if body is not None:
         members = body.get("properties")
         if members is None or members.keys() & schema["properties"].keys():
@@ -81,7 +104,7 @@ def operation_of(
         query=frozenset(each["name"] for each in parameters if each["in"] == "query"),
         has_body=body is not None,
         body_member=member,
-        files=files,
+        body=body or {},
     )
 
 
@@ -112,7 +135,8 @@ def _taking_files(schema: AutoSchema) -> AutoSchema:
 
     def field_of(self: Any, field: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(field, FileField):
-            return {**build_basic_type(OpenApiTypes.BINARY), "description": str(field.help_text or "A file.")}  # type: ignore[dict-item]  # None for other types only
+            file: Any = build_basic_type(OpenApiTypes.BINARY)
+            return {**file, "description": str(field.help_text or "A file."), "nullable": field.allow_null}
         return super(kind, self)._map_serializer_field(field, *args, **kwargs)
 
     kind: Any = type("FileSchema", (type(schema),), {"_map_serializer_field": field_of})
@@ -161,13 +185,14 @@ def _reachable(schema: Any, components: dict[str, Any]) -> dict[str, Any]:
 
 
 def _input(schema: Any) -> Any:
-    """Return a schema of OpenAPI 3.0 or 3.1 as JSON Schema of what is sent: without members that are read only."""
+    """Return a schema of OpenAPI 3.0 or 3.1 as JSON Schema of requests: without members that are read only."""
     if isinstance(schema, list):
         return [_input(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("format") == "binary":
-        return _file(schema)
+        takes_null = schema.get("nullable") or "null" in schema.get("type", ())
+        return _nullable(_file(schema)) if takes_null else _file(schema)
     made = {key: value if key in _DATA else _input(value) for key, value in schema.items() if key not in _UNUSED}
     if isinstance(made.get("$ref"), str):
         made["$ref"] = made["$ref"].replace(_COMPONENTS, "#/$defs/")
@@ -198,9 +223,16 @@ def _file(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_file(schema: dict[str, Any]) -> bool:
-    properties = schema.get("items", schema).get("properties", {})
-    return properties.keys() == _FILE and "contentEncoding" in properties["data"]
+def _is_file(schema: Any) -> bool:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return isinstance(properties, dict) and properties.keys() == _FILE and "contentEncoding" in properties["data"]
+
+
+def _all(value: Any) -> Iterator[Any]:
+    """Yield a value of JSON and all within it."""
+    yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _all(each)
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:

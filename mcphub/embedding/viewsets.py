@@ -64,9 +64,10 @@ def register_viewset(viewset: type, *, actions: Iterable[str] = (), name: str = 
         raise ToolDefinitionError(
             f"{viewset.__qualname__} has neither list nor retrieve. Name its actions: {', '.join(sorted(known))}."
         )
+    keywords = _keywords(viewset, kwargs)
     for action in chosen:
         for method in _methods(viewset, action):
-            _register(viewset, action, method, name or _name_of(viewset), list(kwargs))
+            _register(viewset, action, method, name or _name_of(viewset), keywords)
 
 
 def register_model(
@@ -147,10 +148,9 @@ def _register(viewset: Any, action: str, method: str, name: str, kwargs: list[st
     }
     if action == "list" and issubclass(viewset, GenericAPIView):
         options["pagination_class"] = _bounded(viewset.pagination_class)
-    named = getattr(viewset, "lookup_url_kwarg", None) or getattr(viewset, "lookup_field", "pk")
-    operation = operation_of(viewset, action, method, [*kwargs, *([str(named)] if is_of_one else [])], options)
-    if operation.files:
-        options["parser_classes"] = [type("FilesParser", (FilesParser,), {"files": operation.files})]
+    operation = operation_of(viewset, action, method, [*kwargs, *([_row_of(viewset)] if is_of_one else [])], options)
+    if operation.has_files:
+        options["parser_classes"] = [type("FilesParser", (FilesParser,), {"operation": operation})]
     own_name = f"{name}_{action}" + (f"_{method}" if len(_methods(viewset, action)) > 1 else "")
     served: Any = type(viewset.__name__, (viewset,), {"get_exception_handler": handling})
     call = ViewCall(served.as_view({method: action}, **options), method, operation)
@@ -169,6 +169,23 @@ def _register(viewset: Any, action: str, method: str, name: str, kwargs: list[st
         idempotent=method in ("get", "put", "delete"),
         open_world=False,
     )(run)
+
+
+def _keywords(viewset: Any, kwargs: Iterable[str]) -> list[str]:
+    """Return the further keywords of a URL; raise ToolDefinitionError for names without a use as keywords."""
+    names: list[Any] = [kwargs] if isinstance(kwargs, str) else [*kwargs]
+    wrong = [each for each in names if not isinstance(each, str) or not each.isidentifier()]
+    if isinstance(kwargs, str) or wrong or len({*names, _row_of(viewset)}) <= len(names):
+        raise ToolDefinitionError(
+            f"{viewset.__qualname__}: kwargs is a list of different keywords of its URL, such as ['domain_pk'], "
+            f"without that of the row, {_row_of(viewset)}; not {kwargs!r}."
+        )
+    return names
+
+
+def _row_of(viewset: Any) -> str:
+    """Return the keyword that names the row."""
+    return str(getattr(viewset, "lookup_url_kwarg", None) or getattr(viewset, "lookup_field", "pk"))
 
 
 def _extra(viewset: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import base64
 import io
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -34,6 +35,7 @@ from tools_catalog.backends.signatures import ToolDefinitionError
 pytestmark = pytest.mark.django_db
 
 BINARY = {"type": "string", "format": "binary"}
+TEXT = {"type": "string"}
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 
 
@@ -120,6 +122,10 @@ class Own(viewsets.ReadOnlyModelViewSet[User]):
         return User.objects.filter(username=self.request.user.get_username())
 
 
+class PageSerializer(serializers.Serializer[Any]):
+    scan = serializers.FileField(allow_null=True)
+
+
 class PhotoSerializer(serializers.Serializer[Any]):
     title = serializers.CharField(max_length=50)
     photo = serializers.FileField(help_text="The picture.", max_length=20)
@@ -144,6 +150,24 @@ class Photos(viewsets.ViewSet):
     @action(detail=False, methods=["post"])
     def upload(self, request: Request) -> Response:
         return Response(request.FILES["sheet"].read().decode())
+
+    @extend_schema(request=type("Album", (PhotoSerializer,), {"photo": None, "pages": PageSerializer(many=True)}))
+    @action(detail=False, methods=["patch"])
+    def album(self, request: Request) -> Response:
+        pages = PageSerializer(data=request.data.get("pages", []), many=True)
+        pages.is_valid(raise_exception=True)
+        scans = [each["scan"] and each["scan"].name for each in pages.validated_data]
+        return Response({"more": [each.name for each in request.FILES.getlist("more")], "pages": scans})
+
+    @extend_schema(request={"application/json": {"type": "object", "properties": {"kind": TEXT, "raw": TEXT}}})
+    @action(detail=False, methods=["post"])
+    def odd(self, request: Request) -> HttpResponse:
+        kind, raw = request.data["kind"], bytes.fromhex(request.data["raw"])
+        return HttpResponse(raw, content_type=kind, headers={"Content-Disposition": 'attachment; filename="../x/pwd"'})
+
+    @action(detail=False)
+    def moved(self, request: Request) -> HttpResponse:
+        return HttpResponse(status=302, headers={"Location": "https://shop.example/photos.zip"})
 
     @action(detail=False)
     def logo(self, request: Request) -> HttpResponse:
@@ -321,6 +345,56 @@ def test_what_is_no_file_is_refused(ann: User) -> None:
     assert client.call("photos_create", title="a", photo="dot.gif").error_code == "invalid_arguments"
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "a/..", "a/", "C:\\..", "\0", "\ud800"])
+def test_what_is_no_name_of_a_file_is_refused_with_its_member(ann: User, name: str) -> None:
+    register_viewset(Photos, actions=["create"])
+    refused = Client(ann).call("photos_create", title="a", photo=file(PIXEL, name))
+    assert refused.text == "photo: name is no name of a file."
+
+
+def test_of_a_path_the_last_printable_part_is_the_name(ann: User) -> None:
+    register_viewset(Photos, actions=["create"])
+    for name in ("../../dot.gif", "C:\\pictures\\dot.gif", "d\0ot.gif", "dot\n.gif"):
+        assert Client(ann).call("photos_create", title="a", photo=file(PIXEL, name)).data["name"] == "dot.gif"
+
+
+def test_a_file_may_be_larger_than_other_bodies(ann: User, settings: Any) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    register_viewset(Photos, actions=["create"])
+    assert Client(ann).call("photos_create", title="a", photo=file(bytes(2000))).data["size"] == 2000
+
+
+def test_files_lie_at_any_depth_and_are_asked_for_as_several(ann: User) -> None:
+    register_viewset(Photos, actions=["album"])
+    call = Client(ann).call
+    pages = [{"scan": file(b"1", "1.png")}, {"scan": None}]
+    made = call("photos_album", more=[file(b"2", "2.png"), file(b"3", "3.png")], pages=pages, title="a")
+    assert made.data == {"more": ["2.png", "3.png"], "pages": ["1.png", None]}
+    assert call("photos_album", title="a", pages=[]).data == {"more": [], "pages": []}
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "text"),
+    [
+        ("application/x-ndjson", b'{"a":1}\n{"a":2}\n', '{"a":1}\n{"a":2}\n'),
+        ("application/json", b"{broken", "{broken"),
+        ("application/json", b"{}", "{}"),
+        ("text/csv; charset=windows-1251", "имя".encode("cp1251"), "имя"),
+        ("text/csv; charset=nope", b"a", "a"),
+    ],
+)
+def test_what_is_no_json_is_the_text_that_its_charset_gives(ann: User, kind: str, raw: bytes, text: str) -> None:
+    register_viewset(Photos, actions=["odd"])
+    assert Client(ann).call("photos_odd", kind=kind, raw=raw.hex()).text == text
+
+
+def test_a_file_is_named_without_a_path_and_a_redirect_names_its_place(ann: User) -> None:
+    register_viewset(Photos, actions=["odd", "moved"])
+    (block,) = Client(ann).call("photos_odd", kind="APPLICATION/ZIP", raw="00").wire["content"]
+    assert (block["resource"]["uri"], block["resource"]["mimeType"]) == ("file:///pwd", "application/zip")
+    assert Client(ann).call("photos_moved").text == "The result is at https://shop.example/photos.zip"
+
+
 def test_a_file_is_returned_as_content_of_its_kind(ann: User) -> None:
     register_viewset(Photos, actions=["logo", "report", "rows"])
     (logo,) = Client(ann).call("photos_logo").wire["content"]
@@ -419,6 +493,10 @@ def test_a_viewset_under_two_names_is_two_sets_of_tools(ann: User) -> None:
         (lambda: register_viewset(GroupViewSet, actions=["fly"]), "has no action fly. Its actions: create, destroy"),
         (lambda: register_viewset(dict), "needs a class of a viewset"),
         (lambda: register_viewset(CheckedView), "CheckedView.get has code of its own"),
+        *(
+            (partial(register_viewset, Members, kwargs=kwargs), "kwargs is a list of different keywords")
+            for kwargs in ("group_pk", ["pk"], ["a", "a"], ["group-pk"], [""], [5])
+        ),
         (lambda: register_viewset(viewsets.ViewSet), "neither list nor retrieve"),
         (lambda: register_model(Group, read=[]), "name the fields that callers may read"),
         (lambda: register_model(Group, read=["nam"]), "it has no field nam. Its fields: "),

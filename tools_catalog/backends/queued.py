@@ -24,7 +24,7 @@ _LEFT_SECONDS: Final = 1.0
 
 
 class QueuedTask(Protocol):
-    """What `@task` of django.tasks makes of a function."""
+    """A function with `@task` of django.tasks."""
 
     @property
     def func(self) -> Callable[..., Any]: ...
@@ -34,7 +34,7 @@ class QueuedTask(Protocol):
 
 
 def is_queued(target: object) -> bool:
-    """Return whether `@tool` got what `@task` made."""
+    """Return whether `@tool` got a task."""
     return callable(getattr(target, "func", None)) and callable(getattr(target, "enqueue", None))
 
 
@@ -75,7 +75,16 @@ def calling(task: Any) -> Callable[..., Any]:
                 raise ExecutionError(f"The task {result.id} still runs. Do not start it again; ask the operator.")
             await asyncio.sleep(min(wait, left))
             wait = min(wait * 2, _LONGEST_WAIT_SECONDS)
-            await threads.run(result.refresh, caller=caller)
+            try:
+                await threads.run(result.refresh, caller=caller)
+            except Exception as error:
+                # Gone, or its backend out of reach: the work may be done all the same.
+                kind = type(error).__name__
+                raise ExecutionError(
+                    f"The result of the task {result.id} cannot be read ({kind}). Do not start it again; ask the "
+                    "operator.",
+                    exception=kind,
+                ) from error
         return _value(result)
 
     run.__module__, run.__qualname__ = task.func.__module__, task.func.__qualname__
@@ -83,13 +92,14 @@ def calling(task: Any) -> Callable[..., Any]:
 
 
 def _value(result: Any) -> Json:
-    """Return what a finished task returned; raise its failure."""
+    """Return the value of a finished task; raise its failure."""
     if result.status == "SUCCESSFUL":
         return result.return_value
-    last = result.errors[-1]
-    path = last.exception_class_path
-    if path == _TOOL_ERROR:
-        raise ExecutionError(last.traceback.rpartition(f"{path}: ")[2].strip() or None)
+    last = result.errors[-1] if result.errors else None  # none of a task that a worker gave up or that was cancelled
+    path = last.exception_class_path if last is not None else str(result.status)
+    if last is not None and path == _TOOL_ERROR:
+        _before, found, words = last.traceback.rpartition(f"{path}: ")
+        raise ExecutionError(words.strip() if found else None)
     kind = path.rpartition(".")[2]
     raise ExecutionError(
         f"The task failed with {kind}. Check the arguments; if they are right, tell the operator.", exception=kind

@@ -12,13 +12,15 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import CharField, F, Q, QuerySet
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from mcphub.features.notifications.catalogue import KINDS, MOST_FACT_CHARACTERS
 from mcphub.features.notifications.models import Delivery, Notice, Reader, Subscription
 from mcphub.parts import NoticeFollower
 from sessions_app import bus
+from sessions_app.history.models import WaitingChange
 from sessions_app.kit.database import delete_in_slices
 from sessions_app.kit.features import declared, loaded
 from sessions_app.kit.shown import visible
@@ -117,8 +119,12 @@ def is_permitted(subscription: Subscription, notice: Notice) -> bool:
 
 
 def live_for(person: User) -> QuerySet[Notice]:
-    """Return the notices for the person's badge and toasts: all they may read, or those they chose."""
-    rows = visible_to(person)
+    """Return the notices for the person's badge and toasts: all they may read, or those they chose.
+
+    Without the person's own proposals, which wait for others.
+    """
+    own = WaitingChange.objects.filter(proposed_by=f"user:{person.pk}").order_by()
+    rows = visible_to(person).exclude(kind="change.waits", subject__in=own.values_list(Cast("pk", CharField())))
     chosen = Subscription.objects.filter(person=person, way=Subscription.Way.CONSOLE).first()
     if chosen is None:
         return rows
@@ -218,11 +224,19 @@ def _send(notice: Notice) -> Notice:
 
 def _wanting(notice: Notice) -> Iterable[Subscription]:
     rows = Subscription.objects.filter(enabled=True).exclude(way=Subscription.Way.CONSOLE).select_related("person")
+    proposers = _proposers(notice)
     for each in rows.exclude(person__is_active=False):
-        if each.wants(notice.kind) and is_permitted(each, notice):
+        if each.wants(notice.kind) and is_permitted(each, notice) and each.person_id not in proposers:
             waiting = each.deliveries.filter(state=Delivery.State.WAITING)
             if waiting.count() < MOST_WAITING:
                 yield each
+
+
+def _proposers(notice: Notice) -> list[int]:
+    """Return the people behind a change that waits: none of them can confirm it."""
+    if notice.kind != "change.waits" or not notice.subject.isdecimal():
+        return []
+    return list(WaitingChange.objects.filter(pk=notice.subject).values_list("people", flat=True).first() or [])
 
 
 def _plain(fact: Json) -> Json:

@@ -265,6 +265,9 @@ class HubAdmin(SearchedAdmin):
         except IntegrityError:
             if request.method != "POST":
                 raise
+        for _name, files in request.FILES.lists():
+            for file in files:
+                file.seek(0)  # the form has read it
         return super().changeform_view(request, *args, **kwargs)
 
     def _list_view(self, request: HttpRequest, context: dict[str, object]) -> HttpResponse | None:

@@ -15,6 +15,7 @@ from mcphub.features.notifications import metrics, noticing, sending, service, s
 from mcphub.features.notifications.catalogue import words_of
 from mcphub.features.notifications.models import Delivery, Notice, Subscription, new_secret
 from sessions_app.history import events
+from sessions_app.history.models import WaitingChange
 from tools_catalog.models import McpConnection
 from tools_catalog.models.links import McpConnectionLink
 
@@ -74,6 +75,25 @@ def test_metrics_count_deliveries_that_wait_or_were_given_up(viewer: User) -> No
     Delivery.objects.filter(pk=first.pk).update(state=Delivery.State.DEAD)
     (family,) = metrics.deliveries()
     assert {each.labels["state"]: each.value for each in family.samples} == {"waiting": 2, "dead": 1}
+
+
+def test_a_change_that_waits_is_reported_to_others_than_its_proposers(viewer: User) -> None:
+    proposer = User.objects.create_superuser("proposer")
+    change = WaitingChange.objects.create(
+        subject_model="sessions_app.apikey",
+        subject_id="1",
+        before={},
+        after={},
+        proposed_by=f"user:{proposer.pk}",
+        proposer_label="proposer",
+        people=[proposer.pk],
+    )
+    confirmer = User.objects.create_superuser("confirmer")
+    subscribed(proposer)
+    wants = subscribed(confirmer)
+    noticing.note("change.waits", str(change.pk), {"by": "proposer", "subject": "a key", "expires": "tomorrow"})
+    assert [row.subscription for row in Delivery.objects.all()] == [wants]
+    assert (noticing.live_for(proposer).count(), noticing.live_for(confirmer).count()) == (0, 1)
 
 
 def test_a_flood_is_one_notice_more(viewer: User) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from importlib import import_module
+from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import IntegrityError
+from django.db.models.signals import pre_save
 from django.urls import reverse
 
 from sessions_app.history.reading import history_of
@@ -169,3 +172,35 @@ def test_viewers_look_and_change_nothing(model, factory, log_in):
     assert client.get(page(model, "history", row.pk)).status_code == 200
     assert client.get(page(model, "add")).status_code == 403
     assert client.post(page(model, "change", row.pk), {}).status_code == 403
+
+
+def test_a_form_that_is_read_again_reads_its_file_again(log_in):
+    waiting = [IntegrityError("somebody was first")]
+
+    def refuse(**_told: Any) -> None:
+        if waiting:
+            raise waiting.pop()
+
+    pre_save.connect(refuse, sender=McpResource)
+    try:
+        made = {**RESOURCE, "uri": "x://t", "upload": SimpleUploadedFile("t", b"all of it")}
+        assert log_in("superuser").post("/admin/tools_catalog/mcpresource/add/", made).status_code == 302
+    finally:
+        pre_save.disconnect(refuse, sender=McpResource)
+    assert (waiting, McpResource.objects.get(uri="x://t").content) == ([], "all of it")
+
+
+def test_an_integrity_error_that_the_form_does_not_find_is_not_hidden(log_in):
+    tries: list[str] = []
+
+    def refuse(**_told: Any) -> None:
+        tries.append("")
+        raise IntegrityError("of something else")
+
+    pre_save.connect(refuse, sender=McpResource)
+    try:
+        with pytest.raises(IntegrityError, match="of something else"):
+            log_in("superuser").post("/admin/tools_catalog/mcpresource/add/", {**RESOURCE, "uri": "x://t"})
+    finally:
+        pre_save.disconnect(refuse, sender=McpResource)
+    assert len(tries) == 2

@@ -25,6 +25,18 @@ def test_the_policy_is_one_row_and_its_change_an_event(log_in) -> None:
     assert AuditEvent.objects.first().before == {"rows_days": 400}
 
 
+def test_no_limit_is_said_and_bodies_last_as_long_as_their_rows(log_in) -> None:
+    client = log_in("superuser")
+    page = reverse("admin:invocations_auditpolicy_changelist")
+    assert client.get(page).content.decode().count("no limit") == 2
+    AuditPolicy.objects.update_or_create(pk=1, defaults={"rows_days": 400})
+    listed = client.get(page).content.decode()
+    assert (listed.count(">400<"), "no limit" in listed) == (2, False)
+    reader = log_in("Auditor")
+    shown = reader.get(reverse("admin:invocations_auditpolicy_change", args=[1])).content.decode()
+    assert shown.count("400") >= 2
+
+
 def test_an_auditor_sets_and_releases_a_hold(log_in) -> None:
     client = log_in("Auditor")
     assert "key:&lt;id&gt;" in client.get(reverse("admin:invocations_audithold_add")).content.decode()

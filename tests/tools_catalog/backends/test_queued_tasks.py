@@ -47,7 +47,8 @@ class Enqueued:
             self.return_value, self.status = self.work(**self.arguments), "SUCCESSFUL"
         except Exception as error:
             path = f"{type(error).__module__}.{type(error).__qualname__}"
-            self.errors.append(Failure(path, f"Traceback:\n  somewhere\n{path}: {error}\n"))
+            said = f"{path}: {error}" if str(error) else path  # as traceback.format_exception writes it
+            self.errors.append(Failure(path, f"Traceback:\n  somewhere\n{said}\n"))
             self.status = "FAILED"
 
 
@@ -119,6 +120,46 @@ def test_a_call_without_time_left_names_the_task_that_goes_on() -> None:
     tool(Queue(export))
     with pytest.raises(ExecutionError, match="t-1 still runs"):
         called(export, ScriptedContext(seconds=0.5), year=2010)
+
+
+def test_a_tool_error_without_words_does_not_return_its_traceback() -> None:
+    def silent() -> str:
+        """Fail."""
+        raise ToolError
+
+    tool(Queue(silent))
+    with pytest.raises(ExecutionError) as caught:
+        called(silent)
+    assert str(caught.value) == ExecutionError.sentence
+
+
+def test_a_failed_task_without_errors_has_its_state() -> None:
+    @dataclass
+    class GivenUp(Enqueued):
+        def refresh(self) -> None:
+            self.status = "FAILED"
+
+    class Short(Queue):
+        def enqueue(self, **arguments: Any) -> Enqueued:
+            return GivenUp(arguments, self.func, 1)
+
+    tool(Short(export))
+    with pytest.raises(ExecutionError, match="failed with FAILED"):
+        called(export, year=2010)
+
+
+def test_a_result_that_vanishes_does_not_ask_for_a_second_start() -> None:
+    class Gone(Enqueued):
+        def refresh(self) -> None:
+            raise LookupError("no such result")
+
+    class Forgetful(Queue):
+        def enqueue(self, **arguments: Any) -> Enqueued:
+            return Gone(arguments, self.func, 1)
+
+    tool(Forgetful(export))
+    with pytest.raises(ExecutionError, match=r"t-1 cannot be read \(LookupError\)\. Do not start it again"):
+        called(export, year=2010)
 
 
 def test_a_backend_without_results_is_said_to_have_none() -> None:
