@@ -75,17 +75,19 @@ def data_private_or_stop() -> None:
 def start_django(*, with_every_feature: bool = False) -> None:
     """Read the settings and load the applications. `with_every_feature`: those too that are off, whose rows stay."""
     import django
+    from django.apps import apps
 
     if with_every_feature:
         os.environ["MCPHUB_FEATURES"] = " ".join(feature_list.known())
     settings_or_stop()
-    is_collecting = gc.isenabled()
+    is_collecting, is_first = gc.isenabled(), not apps.ready
     gc.disable()  # what is loaded stays: to look through it again and again is a tenth of a short command
     try:
         django.setup()
     finally:
-        if is_collecting:
+        if is_collecting and is_first:
             gc.freeze()  # nor once, at the first collection or at the end of the process
+        if is_collecting:
             gc.enable()
 
 
