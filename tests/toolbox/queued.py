@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 from tests.toolbox.tools import _folder, _leave
+from tests.waiting import until
 from tools_catalog.backends.python import ToolError, tool
 
 _stored: dict[str, tuple[str, Any]] = {}
@@ -78,9 +80,7 @@ def export_orders(name: str, year: int) -> dict[str, int]:
     """Export the orders of a year once a file `<name>.release` appears."""
     folder = _folder()
     _leave(folder, name, "began")
-    pause = threading.Event()
-    while not (folder / f"{name}.release").exists():
-        pause.wait(0.01)
+    asyncio.run(until((folder / f"{name}.release").exists))
     if year < 2000:
         raise ToolError("There are no orders before 2000.")
     return {"rows": year - 2000}

@@ -131,7 +131,7 @@ def test_the_page_compares_the_newest_recorded_result_before_and_after(admin_cli
     tool = make.McpToolDefinitionFactory(name="echo")
     row = ResultSize.objects.create(tool=tool, fields="[].id")
     address = reverse("admin:fitting_resultsize_change", args=[row.pk])
-    assert "No call of this tool is on record" in admin_client.get(address).content.decode()
+    assert "No recorded call of this tool" in admin_client.get(address).content.decode()
     text = '[{"id":1,"body":"' + "x" * 1000 + '"}]'
     make.McpToolInvocationFactory(tool_name="echo", result={"content": [{"type": "text", "text": text}]})
     page = admin_client.get(address).content.decode()
