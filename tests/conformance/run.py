@@ -55,6 +55,14 @@ _TIMEOUT_SECONDS = 1200
 """Of a run of the suite, which is some dozens of scenarios."""
 OF_A_SCENARIO = ("--timeout", str(PATIENCE_SECONDS * 1000))
 """The suite's own bound is what an idle machine needs."""
+_FIRST_TOOL = """
+
+@tool
+def about() -> str:
+    \"\"\"Return the name of the shop.\"\"\"
+    return "shop"
+"""
+"""Of a host project: the suite calls the first tool of the list, which must be no task."""
 _UNMET = ("FAILURE", "WARNING", "SKIPPED")
 
 
@@ -124,6 +132,8 @@ def _mounted(folder: Path, prefix: str, runs: list[str]) -> int:
         project.follow()
         with (project.folder / "shop" / "settings.py").open("a") as settings:
             settings.write(f'INSTALLED_APPS += ["{FIXTURES}"]\n')
+        with (project.folder / "shop" / "tools.py").open("a") as tools:
+            tools.write(_FIRST_TOOL)
         project.run(f"python manage.py mcphub catalog load {_BUNDLE}")
         with project.served():
             for run in runs:
