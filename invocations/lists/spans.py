@@ -46,7 +46,9 @@ def span(after: datetime | None, before: datetime | None, *, most_unmarked: int 
     starts = marks.filter(touched).aggregate(least=Min("number"), most=Max("through"))
     marked = marks.aggregate(through=Max("through"))["through"]
     calls = McpToolInvocation.objects.order_by()
-    newest, unmarked = calls.aggregate(newest=Max("id"))["newest"] or 0, (marked or 0) + 1
+    newest = calls.aggregate(newest=Max("id"))["newest"] or 0
+    # The first call's ID is far above 1 where retention removed those before it.
+    unmarked = (calls.aggregate(oldest=Min("id"))["oldest"] or 0) if marked is None else marked + 1
     if newest - unmarked >= most_unmarked:
         rest = {"least": unmarked, "most": newest}
     elif marked is None:

@@ -278,10 +278,17 @@ class TestMarks:
     def test_where_sealing_is_far_behind_no_list_reads_all_that_is_not_marked(self, days, log):
         every = list(McpToolInvocation.objects.order_by("id").values_list("id", flat=True))
         after, before, most = START + timedelta(hours=20), START + timedelta(hours=50), every[-1] - every[40] - 1
-        assert span(after, before, most_unmarked=most) == TimeSpan(1, every[-1])
+        assert span(after, before, most_unmarked=most) == TimeSpan(every[0], every[-1])
         marks.follow(log, every[40])
         assert span(after, before, most_unmarked=most).most == every[-1]
         assert span(after, before, most_unmarked=most + 1).most == every[49]
+
+    def test_ids_below_the_oldest_call_are_not_taken_for_unmarked_calls(self):
+        common, first = {"process": ServerProcessFactory(), "session": McpSessionFactory()}, 10**6
+        for hour in range(10):
+            McpToolInvocationFactory(**common, id=first + hour, received_at=START + timedelta(hours=hour))
+        after, before = START + timedelta(hours=3), START + timedelta(hours=6)
+        assert span(after, before, most_unmarked=10) == TimeSpan(first + 3, first + 5)
 
     def test_marks_are_asked_instead_of_the_index(self, days, log):
         marks.follow(log, McpToolInvocation.objects.latest("id").pk)
