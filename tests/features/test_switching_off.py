@@ -83,7 +83,7 @@ ASKED_FIRST = {
 }
 REPORTED = {
     "guardrails": "The feature guardrails is off. Enabled guardrails that inspect no calls: 1.",
-    "call_rules": "The feature call_rules is off. Enabled call rules that decide about no calls: 2.",
+    "call_rules": "The feature call_rules is off. Enabled call rules without effect: 2.",
     "approvals": "The feature approvals is off. Approval policies whose calls wait for nobody: 1.",
 }
 

@@ -103,7 +103,7 @@ def _refuse(review: AccessReview, rows: Sequence[ReviewedGrant], word: str, reas
     if review.state == "closed":
         raise ValidationError(_t("This review is closed: nothing more is decided in it."))
     if review.state == "overdue":
-        raise ValidationError(_t("This review was due: move its due date to decide about the rest."))
+        raise ValidationError(_t("This review is overdue. Move its due date to decide on the remaining grants."))
     if word not in ReviewedGrant.Decision.values:
         raise ValidationError({"decision": _t("Choose keep or take_away.")})
     if word == ReviewedGrant.Decision.TAKE_AWAY and not reason:

@@ -77,7 +77,7 @@ class CallRulesConfig(FeatureConfig):
         RowsInForce(
             "tools_catalog_mcppolicyrule",
             "enabled AND NOT watching AND (valid_until IS NULL OR valid_until > CURRENT_TIMESTAMP)",
-            _("The feature call_rules is off. Enabled call rules that decide about no calls: %(count)d."),
+            _("The feature call_rules is off. Enabled call rules without effect: %(count)d."),
         ),
     )
 

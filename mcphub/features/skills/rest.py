@@ -83,7 +83,7 @@ class SkillSerializer(ReasonedSerializer):
         queryset=McpToolset.objects.all(),
         many=True,
         required=False,
-        help_text="Toolsets with chosen prompts and resources that have it.",
+        help_text="Toolsets with chosen prompts and resources that include this skill.",
     )
     workspace = workspace_field()
     frontmatter = JSONObject(read_only=True, help_text="As its author wrote it.")

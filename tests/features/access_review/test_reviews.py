@@ -164,7 +164,7 @@ def test_what_is_undecided_at_the_due_date_stays_and_is_overdue(anna: User, rita
     make_late(review)
     membership = row(review, kind="membership")
     assert (review.state, membership.state) == ("overdue", "overdue")
-    with pytest.raises(ValidationError, match="was due"):
+    with pytest.raises(ValidationError, match="is overdue"):
         decide(membership, "take_away", rita)
     assert anna.groups.exists()
     deciding.close(review, rita, "nobody answered")

@@ -38,7 +38,7 @@ class SecondFactorAdmin(ReadOnlyAdmin):
     def has_take_away_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("login.delete_secondfactor")
 
-    @admin.action(description=_("Remove the selected"), permissions=["take_away"])
+    @admin.action(description=_("Remove the selected factors"), permissions=["take_away"])
     def take_away_selected(self, request: HttpRequest, queryset: QuerySet[SecondFactor]) -> Any:
         if not request.user.is_superuser:
             queryset = queryset.filter(user__is_superuser=False)

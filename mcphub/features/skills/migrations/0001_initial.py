@@ -43,7 +43,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='registered')),
                 ('updated_at', models.DateTimeField(auto_now=True, verbose_name='changed')),
                 ('groups', models.ManyToManyField(blank=True, help_text='Groups that can see and read it. Leave blank for every caller.', related_name='+', to='auth.group', verbose_name='groups')),
-                ('toolsets', models.ManyToManyField(blank=True, help_text='Toolsets with chosen prompts and resources that have it. Others have all skills, and patterns choose too.', related_name='+', to='tools_catalog.mcptoolset', verbose_name='toolsets')),
+                ('toolsets', models.ManyToManyField(blank=True, help_text='Toolsets with chosen prompts and resources that include this skill. All other toolsets include every skill. The patterns of a toolset may add it, too.', related_name='+', to='tools_catalog.mcptoolset', verbose_name='toolsets')),
                 ('workspace', models.ForeignKey(blank=True, help_text='The workspace it belongs to. Leave blank to share it with everybody.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='sessions_app.mcpworkspace', verbose_name='workspace')),
             ],
             options={
