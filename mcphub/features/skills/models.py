@@ -77,8 +77,8 @@ class Skill(OwnedModel, LoadableModel):
         blank=True,
         related_name="+",
         help_text=_(
-            "Toolsets with chosen prompts and resources that include this skill. All other toolsets include every skill. "
-            "The patterns of a toolset may add it, too."
+            "Toolsets with chosen prompts and resources that include this skill. All other toolsets include every "
+            "skill. The patterns of a toolset may add it, too."
         ),
     )
     offer = models.OneToOneField(

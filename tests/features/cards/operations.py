@@ -29,3 +29,10 @@ def close(slug: str) -> None:
     from tools_catalog.models import McpToolset
 
     McpToolset.objects.get(slug=slug).groups.add(Group.objects.get(name="closed ones"))
+
+
+def open_again(slug: str) -> None:
+    """Let everybody have a toolset."""
+    from tools_catalog.models import McpToolset
+
+    McpToolset.objects.get(slug=slug).groups.clear()

@@ -189,7 +189,11 @@ def test_the_endpoint_itself_stays_closed_to_pages_of_other_origins(hub: Hub) ->
 def test_a_toolset_that_is_closed_leaves_the_catalogue(hub: Hub) -> None:
     before = get(hub, CATALOG).headers["etag"]
     hub.operate(operations.close, "plain")
-    until(lambda: get(hub, "/mcp/s/plain/server-card").status_code == 404)
-    after = get(hub, CATALOG, if_none_match=before)
+    try:
+        until(lambda: get(hub, "/mcp/s/plain/server-card").status_code == 404)
+        after = get(hub, CATALOG, if_none_match=before)
+    finally:
+        hub.operate(operations.open_again, "plain")
     assert after.status_code == 200
     assert "plain" not in after.text
+    until(lambda: get(hub, "/mcp/s/plain/server-card").status_code == 200)
