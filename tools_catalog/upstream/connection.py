@@ -141,15 +141,19 @@ class Connection:
         except errors.HubError as error:
             self._up.scrub.error(error)
             self._judge(False, reached)
-            if isinstance(error, AccountNeeded) and self._environment.connect is not None:
-                await self._environment.connect(error, context)
-            if isinstance(error, errors.UpstreamError):
-                await upstream_errors.pass_on(error, context, self.spec.asking)
+            await self._explain(error, context)
             raise
         else:
             if self._up.breaker.failures:
                 self._judge(False, reached)
             return result
+
+    async def _explain(self, error: errors.HubError, context: ToolContext) -> None:
+        """Give an error what its client needs to act on it: the account to connect, or the upstream's own words."""
+        if isinstance(error, AccountNeeded) and self._environment.connect is not None:
+            await self._environment.connect(error, context)
+        if isinstance(error, errors.UpstreamError):
+            await upstream_errors.pass_on(error, context, self.spec.asking)
 
     @property
     def declares(self) -> frozenset[VendorExtension]:
