@@ -168,15 +168,8 @@ class LaunchProfile(PlaceModel):
                 parse(getattr(self, field))
             except ValueError as error:
                 problems.setdefault(field, str(error))
-        for field, named in (
-            ("directory", [self.directory] if self.directory else []),
-            ("readable", self.readable),
-            ("writable", self.writable),
-        ):
-            if field not in problems and not self.is_unconfined:
-                found = (self._problem_of(path, field) for path in named)
-                if wrong := [problem for problem in found if problem]:
-                    problems[field] = wrong
+        if not self.is_unconfined:
+            self._check_paths(problems)
         if not problems and (replaced := self._problem_with_others()):
             problems["writable"] = replaced
         if "\x00" in self.command or self.command.startswith("-"):
@@ -186,18 +179,22 @@ class LaunchProfile(PlaceModel):
                 "%(path)s is a relative path, and no folder is named in which it starts. Enter the absolute path, or "
                 "the folder as the directory."
             ) % {"path": path}
-        if not problems:
-            needed: list[tuple[str, Destination]] = []
-
-            def note(name: str, to: Destination) -> str:
-                needed.append((name, to))
-                return ""
-
-            self.spec().rendered_environment(note)
-            if problem := Secret.problem_of(needed):
-                problems["environment"] = problem
+        if not problems and (problem := self._problem_of_secrets()):
+            problems["environment"] = problem
         if problems:
             raise ValidationError(problems)
+
+    def _check_paths(self, problems: dict[str, Any]) -> None:
+        """Add what is wrong with the paths of the fields that can be read."""
+        for field, named in (
+            ("directory", [self.directory] if self.directory else []),
+            ("readable", self.readable),
+            ("writable", self.writable),
+        ):
+            if field not in problems:
+                found = (self._problem_of(path, field) for path in named)
+                if wrong := [problem for problem in found if problem]:
+                    problems[field] = wrong
 
     def _problem_of(self, path: str, field: str) -> str:
         if field != "writable":
@@ -222,6 +219,16 @@ class LaunchProfile(PlaceModel):
                             "other": row.name,
                         }
         return ""
+
+    def _problem_of_secrets(self) -> str:
+        needed: list[tuple[str, Destination]] = []
+
+        def note(name: str, to: Destination) -> str:
+            needed.append((name, to))
+            return ""
+
+        self.spec().rendered_environment(note)
+        return Secret.problem_of(needed)
 
     def programs(self) -> list[str]:
         """Return the files that are run by the profile, as far as it names them."""

@@ -318,15 +318,8 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
     def clean(self) -> None:
         problems: dict[str, Any] = {}
         before = McpConnection.objects.filter(pk=self.pk).first() if self.pk else None
-        if self.url:
-            if name := parameter_with_credential(self.url):
-                problems["url"] = _("An address can't contain a credential. Enter %(name)s under headers.") % {
-                    "name": name
-                }
-            try:
-                EgressPolicy.from_settings().check_url(self.url)
-            except EgressRefused as error:
-                problems["url"] = str(error)
+        if problem := self._problem_of_url():
+            problems["url"] = problem
         try:
             spec.parse_headers(self.headers, has_literals=True)
             if self.url and not problems:
@@ -344,13 +337,8 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
         problems |= self._problems_of_account()
         if self.transport == spec.SSE and self.era == spec.STATELESS:
             problems["era"] = _("Stateless revisions don't support HTTP+SSE. Choose another era.")
-        for field in ("slug", "transport"):
-            if before is not None and getattr(self, field) != getattr(before, field):
-                problems[field] = _("This can't be changed. Add another connection.")
-        if before is not None and self.prefix != before.prefix:
-            taken = _renaming().refusal_of(self, before.prefix)
-            if taken:
-                problems["prefix"] = taken
+        if before is not None:
+            problems |= self._problems_of_change(before)
         # Also a constraint; but a form that does not show the transport leaves the constraint unchecked.
         is_child = self.transport == spec.STDIO
         if is_child is not bool(self.profile) or is_child is bool(self.url):
@@ -391,6 +379,26 @@ class McpConnection(OwnedModel, AccountPlaceModel, LoadableModel):
             for row in rows.exclude(workspace=self.workspace_id):
                 row.workspace_id, row.change_reason = self.workspace_id, self.change_reason
                 row.save(update_fields=["workspace", "updated_at"])
+
+    def _problem_of_url(self) -> str:
+        if not self.url:
+            return ""
+        try:
+            EgressPolicy.from_settings().check_url(self.url)
+        except EgressRefused as error:
+            return str(error)
+        if name := parameter_with_credential(self.url):
+            return _("An address can't contain a credential. Enter %(name)s under headers.") % {"name": name}
+        return ""
+
+    def _problems_of_change(self, before: McpConnection) -> dict[str, Any]:
+        problems: dict[str, Any] = {}
+        for field in ("slug", "transport"):
+            if getattr(self, field) != getattr(before, field):
+                problems[field] = _("This can't be changed. Add another connection.")
+        if self.prefix != before.prefix and (taken := _renaming().refusal_of(self, before.prefix)):
+            problems["prefix"] = taken
+        return problems
 
     def _problems_of_account(self) -> dict[str, Any]:
         problems = self.problems_of_account(self.headers)

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 import httpx2
 
@@ -86,12 +86,7 @@ class Template:
             if name is None:
                 continue
             if name.startswith((_SECRET, _BASIC)):
-                if not allow_secrets:
-                    raise ValueError(f"{where}: a secret must not stand here.")
-                if name.startswith(_BASIC) and not allow_basic:
-                    raise ValueError(f"{where}: {{basic:NAME}} stands in headers.")
-                kind, _, secret = name.partition(":")
-                parts.append((kind, secret))
+                parts.append(_reference(name, where, allow_secrets=allow_secrets, allow_basic=allow_basic))
             elif name.startswith("+"):
                 if text != match[0] or allowed != styles.IN_PATH:
                     raise ValueError(f"{where}: {{{name}}} stands alone, between two slashes of the path.")
@@ -166,6 +161,15 @@ class Template:
         )
 
 
+def _reference(name: str, where: str, *, allow_secrets: bool, allow_basic: bool) -> tuple[str, str]:
+    if not allow_secrets:
+        raise ValueError(f"{where}: a secret must not stand here.")
+    if name.startswith(_BASIC) and not allow_basic:
+        raise ValueError(f"{where}: {{basic:NAME}} stands in headers.")
+    kind, _, secret = name.partition(":")
+    return kind, secret
+
+
 class Values:
     """The arguments of one call and the secrets it used, which the answer is searched for."""
 
@@ -210,46 +214,8 @@ class UrlTemplate:
     @classmethod
     def parse(cls, text: str, query: dict[str, str], base: str = "") -> UrlTemplate:
         """Read a URL; with `base`, the address of a service, the part after it. Raises ValueError."""
-        if base:
-            if "{" in base or "}" in base or "?" in base:
-                raise ValueError("url: the address of a service is literal, and has no query.")
-            if text and not text.startswith("/"):
-                raise ValueError("url: of a service's tool it begins with / and is added to the service's address.")
-            text = base.rstrip("/") + text if text else base
-        if re.search(r"[\x00-\x20\x7f\\]", text):
-            raise ValueError("url: spaces, control characters and backslashes are not allowed.")
-        try:
-            split = urlsplit(text)
-            port = split.port
-        except ValueError as exc:
-            raise ValueError(f"url: {exc}.") from exc
-        if split.scheme not in ("http", "https"):
-            raise ValueError("url: must start with https:// or http://.")
-        if "{" in split.netloc or "}" in split.netloc:
-            raise ValueError("url: scheme, host and port must be literal; placeholders belong to the path.")
-        if "@" in split.netloc:
-            raise ValueError("url: must not contain a user name or password. Use a header with a secret.")
-        if not split.hostname:
-            raise ValueError("url: has no host.")
-        if split.fragment or text.endswith("#"):
-            raise ValueError("url: must not have a fragment.")
-        if port == 0:
-            raise ValueError("url: the port is not valid.")
-        origin = f"{split.scheme}://{split.netloc}"
-        try:
-            host = httpx2.URL(origin).raw_host.decode("ascii")
-        except (UnicodeError, httpx2.InvalidURL) as exc:
-            raise ValueError("url: the host is not valid.") from exc
-        segments = tuple(
-            Template.parse(segment, "url", allow_secrets=False, allowed=styles.IN_PATH)
-            for segment in split.path.split("/")[1:]
-        )
-        for segment in segments:
-            if any(isinstance(part, str) and ("{" in part or "}" in part) for part in segment.parts):
-                raise ValueError("url: a brace cannot be part of the path.")
-            literal = segment.parts[0] if len(segment.parts) == 1 else None
-            if isinstance(literal, str) and unquote(literal) in (".", ".."):
-                raise ValueError("url: the path must not contain '.' or '..' segments.")
+        split, host = _split(_joined(base, text) if base else text)
+        segments = tuple(map(_url_segment, split.path.split("/")[1:]))
         in_url = parse_qsl(split.query, keep_blank_values=True)
         pairs = [(name, value, "url") for name, value in in_url]
         pairs += [(name, value, f"query.{name}") for name, value in query.items()]
@@ -257,7 +223,7 @@ class UrlTemplate:
             if "{" in name or "}" in name:
                 raise ValueError(f"{where}: the name of a query parameter must be literal.")
         return cls(
-            origin=origin,
+            origin=f"{split.scheme}://{split.netloc}",
             host=host,
             segments=segments,
             query=tuple(
@@ -312,6 +278,52 @@ class UrlTemplate:
             if filled == "" or unquote(filled) in (".", ".."):  # of several each was looked at
                 raise errors.ArgumentsInvalid(f"The argument {name} cannot be empty, '.' or '..'.")
         return filled
+
+
+def _joined(base: str, text: str) -> str:
+    """Return the address of a service with what a tool adds to it."""
+    if "{" in base or "}" in base or "?" in base:
+        raise ValueError("url: the address of a service is literal, and has no query.")
+    if text and not text.startswith("/"):
+        raise ValueError("url: of a service's tool it begins with / and is added to the service's address.")
+    return base.rstrip("/") + text if text else base
+
+
+def _split(text: str) -> tuple[SplitResult, str]:
+    """Return the parts of a URL whose origin is literal, and its host as a request names it."""
+    if re.search(r"[\x00-\x20\x7f\\]", text):
+        raise ValueError("url: spaces, control characters and backslashes are not allowed.")
+    try:
+        split = urlsplit(text)
+        port = split.port
+    except ValueError as exc:
+        raise ValueError(f"url: {exc}.") from exc
+    if split.scheme not in ("http", "https"):
+        raise ValueError("url: must start with https:// or http://.")
+    if "{" in split.netloc or "}" in split.netloc:
+        raise ValueError("url: scheme, host and port must be literal; placeholders belong to the path.")
+    if "@" in split.netloc:
+        raise ValueError("url: must not contain a user name or password. Use a header with a secret.")
+    if not split.hostname:
+        raise ValueError("url: has no host.")
+    if split.fragment or text.endswith("#"):
+        raise ValueError("url: must not have a fragment.")
+    if port == 0:
+        raise ValueError("url: the port is not valid.")
+    try:
+        return split, httpx2.URL(f"{split.scheme}://{split.netloc}").raw_host.decode("ascii")
+    except (UnicodeError, httpx2.InvalidURL) as exc:
+        raise ValueError("url: the host is not valid.") from exc
+
+
+def _url_segment(text: str) -> Template:
+    segment = Template.parse(text, "url", allow_secrets=False, allowed=styles.IN_PATH)
+    if any(isinstance(part, str) and ("{" in part or "}" in part) for part in segment.parts):
+        raise ValueError("url: a brace cannot be part of the path.")
+    literal = segment.parts[0] if len(segment.parts) == 1 else None
+    if isinstance(literal, str) and unquote(literal) in (".", ".."):
+        raise ValueError("url: the path must not contain '.' or '..' segments.")
+    return segment
 
 
 def written_pairs(

@@ -166,6 +166,17 @@ class Issuer(KeepsOneSecret, GuardedModel):
         return self.name
 
     def clean(self) -> None:
+        problems = self._problems_of_addresses() | self._problems_of_maps()
+        if not _is_list(self.algorithms, ALGORITHMS) or not self.algorithms:
+            problems["algorithms"] = _t("Enter a list of: %(known)s.") % {"known": ", ".join(ALGORITHMS)}
+        if not _is_list(self.scopes_always, endpoints.SCOPES):
+            problems["scopes_always"] = _scope_words()
+        if self.method == self.Method.ASKED and not (self.client_id and self.ciphertext):
+            problems["client_id"] = _t("Introspection needs a client ID and a secret of the hub at the issuer.")
+        if problems:
+            raise ValidationError(problems)
+
+    def _problems_of_addresses(self) -> dict[str, str]:
         problems: dict[str, str] = {}
         if not documents.is_address(self.issuer) or "?" in self.issuer:
             problems["issuer"] = _t("Enter an https URL without ? and #, or http on this machine.")
@@ -182,10 +193,10 @@ class Issuer(KeepsOneSecret, GuardedModel):
                 EgressPolicy.from_settings().check_url(value)
             except EgressRefused as error:
                 problems[column] = str(error)
-        if not _is_list(self.algorithms, ALGORITHMS) or not self.algorithms:
-            problems["algorithms"] = _t("Enter a list of: %(known)s.") % {"known": ", ".join(ALGORITHMS)}
-        if not _is_list(self.scopes_always, endpoints.SCOPES):
-            problems["scopes_always"] = _scope_words()
+        return problems
+
+    def _problems_of_maps(self) -> dict[str, str]:
+        problems: dict[str, str] = {}
         if not _is_map(self.audiences) or not all(
             isinstance(each, str) and each and endpoints.of_path(each) == each for each in self.audiences.values()
         ):
@@ -198,10 +209,7 @@ class Issuer(KeepsOneSecret, GuardedModel):
             unknown = set(self.groups.values()) - set(Group.objects.values_list("name", flat=True))
             if unknown:
                 problems["groups"] = _t("No group named %(name)s.") % {"name": sorted(unknown)[0][:80]}
-        if self.method == self.Method.ASKED and not (self.client_id and self.ciphertext):
-            problems["client_id"] = _t("Introspection needs a client ID and a secret of the hub at the issuer.")
-        if problems:
-            raise ValidationError(problems)
+        return problems
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         with transaction.atomic():
