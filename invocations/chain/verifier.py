@@ -491,17 +491,9 @@ class Verifier:
         header = self._header
         if header is None or self._state != "here":
             raise Bad(f"{table} {row_id} stands in no block.")
-        position, number = self._position, header["number"]
+        number = header["number"]
         where = f"{table} {row_id} (position {record['position']}, block {number})"
-        problem = record.get("problem")
-        if problem:
-            raise Bad(f"{where} {problem}.")
-        if not self._due or record["position"] > position:
-            raise Bad(f"Position {position} in block {number} is missing: {where} stands in its place.")
-        if record["position"] < position:
-            raise Bad(f"{where} stands where position {position} is due: it was inserted, repeated or moved.")
-        if table != self._due[0][0] or not max(self._last_id, header[table][0]) < row_id <= header[table][1]:
-            raise Bad(f"{where} is out of order: it was inserted or moved.")
+        self._check_place(record, header, where)
         stored = from_hex(record["hash"])
         if record.get("values") is None and not (self._digested and "covered" in record):
             self.summary.omitted += 1
@@ -526,6 +518,19 @@ class Verifier:
             self._last_id = 0
         else:
             self._due[0] = (table, self._due[0][1] - 1)
+
+    def _check_place(self, record: dict[str, Any], header: dict[str, Any], where: str) -> None:
+        """Raise Bad unless the row is the one that is due."""
+        table, position = record["row"], self._position
+        problem = record.get("problem")
+        if problem:
+            raise Bad(f"{where} {problem}.")
+        if not self._due or record["position"] > position:
+            raise Bad(f"Position {position} in block {header['number']} is missing: {where} stands in its place.")
+        if record["position"] < position:
+            raise Bad(f"{where} stands where position {position} is due: it was inserted, repeated or moved.")
+        if table != self._due[0][0] or not max(self._last_id, header[table][0]) < record["id"] <= header[table][1]:
+            raise Bad(f"{where} is out of order: it was inserted or moved.")
 
     def _compare(self, record: dict[str, Any], stored: bytes, where: str) -> tuple[dict[str, Any], bool, bool]:
         """Return the values of a row (of a text those of an event alone), whether they are those that were sealed, and

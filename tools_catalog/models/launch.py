@@ -185,7 +185,7 @@ class LaunchProfile(PlaceModel):
             raise ValidationError(problems)
 
     def _check_paths(self, problems: dict[str, Any]) -> None:
-        """Add what is wrong with the paths of the fields that can be read."""
+        """Add the problems of paths in fields that parse."""
         for field, named in (
             ("directory", [self.directory] if self.directory else []),
             ("readable", self.readable),

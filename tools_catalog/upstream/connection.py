@@ -149,7 +149,7 @@ class Connection:
             return result
 
     async def _explain(self, error: errors.HubError, context: ToolContext) -> None:
-        """Give an error what its client needs to act on it: the account to connect, or the upstream's own words."""
+        """Add the account to connect, or the upstream's own words, to an error."""
         if isinstance(error, AccountNeeded) and self._environment.connect is not None:
             await self._environment.connect(error, context)
         if isinstance(error, errors.UpstreamError):

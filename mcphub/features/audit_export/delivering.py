@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.db import DatabaseError, close_old_connections, connection
@@ -23,6 +24,7 @@ from invocations.chain.watching import Rewritten
 from mcphub.features.audit_export.destinations.kinds import Delivers, delivering
 from mcphub.features.audit_export.models import ShippingState, ShippingTarget
 from mcphub.features.audit_export.reading import Portion, Reached, Shipment, ShippingReader, trial
+from mcphub.features.audit_export.service import fingerprint
 from sessions_app.kit.database import Dedicated
 from tools_catalog.egress.sending import NotDelivered
 
@@ -193,3 +195,31 @@ def try_target(row: ShippingTarget) -> str:
     finally:
         delivers.close()
     return ""
+
+
+@dataclass
+class Running:
+    """A target that is shipped to, and its thread."""
+
+    fingerprint: tuple[object, ...]
+    ending: threading.Event
+    thread: threading.Thread
+
+
+def follow(running: dict[int, Running], say: Say) -> None:
+    """Follow the rows: an edited destination is restarted at its position."""
+    rows = {row.pk: row for row in ShippingTarget.objects.filter(enabled=True)}
+    for pk, each in list(running.items()):
+        row = rows.get(pk)
+        if row is None or fingerprint(row) != each.fingerprint:
+            each.ending.set()
+            if not each.thread.is_alive():
+                del running[pk]
+    for pk, row in rows.items():
+        if pk not in running:
+            ending = threading.Event()
+            thread = threading.Thread(
+                target=TargetShipping(row, say).run, args=[ending], name=f"mcphub-ship-{row.name}", daemon=True
+            )
+            running[pk] = Running(fingerprint(row), ending, thread)
+            thread.start()

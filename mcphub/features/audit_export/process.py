@@ -12,8 +12,6 @@ import os
 import select
 import signal
 import sys
-import threading
-from dataclasses import dataclass
 
 TAKEN = 3
 """Exit status: another process ships."""
@@ -22,50 +20,23 @@ _LAST_SECONDS = 8.0
 """At the end, for deliveries under way."""
 
 
-@dataclass
-class _Running:
-    fingerprint: tuple[object, ...]
-    ending: threading.Event
-    thread: threading.Thread
-
-
 def _work() -> int:
     from django.db import Error, connection
 
     from invocations.chain.process import say
     from mcphub.features.audit_export import service
-    from mcphub.features.audit_export.delivering import TargetShipping
-    from mcphub.features.audit_export.models import ShippingTarget
+    from mcphub.features.audit_export.delivering import Running, follow
     from sessions_app.kit.database import Dedicated
 
     database = Dedicated()
     lease = service.lease_on(database)
-    running: dict[int, _Running] = {}
-
-    def follow() -> None:
-        """Follow the rows: an edited destination is restarted at its position."""
-        rows = {row.pk: row for row in ShippingTarget.objects.filter(enabled=True)}
-        for pk, each in list(running.items()):
-            row = rows.get(pk)
-            if row is None or service.fingerprint(row) != each.fingerprint:
-                each.ending.set()
-                if not each.thread.is_alive():
-                    del running[pk]
-        for pk, row in rows.items():
-            if pk not in running:
-                ending = threading.Event()
-                thread = threading.Thread(
-                    target=TargetShipping(row, say).run, args=[ending], name=f"mcphub-ship-{row.name}", daemon=True
-                )
-                running[pk] = _Running(service.fingerprint(row), ending, thread)
-                thread.start()
-
+    running: dict[int, Running] = {}
     failures: tuple[type[Exception], ...] = (Error, OSError, *service.raw_errors())
     while True:
         try:
             if not lease.take():
                 return TAKEN
-            follow()
+            follow(running, say)
             if not running:
                 return 0
         except failures as error:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from channels.db import database_sync_to_async
 from django.utils import timezone
@@ -37,7 +37,7 @@ _DRAFT: Final = "events"
 """The capability by which upstreams of the draft declare it."""
 _LOOK_SECONDS = 2.0
 _ELSEWHERE_SECONDS = 20.0
-"""An upstream whose one child another process runs is left to that one for so long."""
+"""How long an upstream is left to another process that runs its only child."""
 _LIST_EVERY_SECONDS = 300.0
 _ASK_SECONDS = 30.0
 _SILENT_SECONDS = 90.0
@@ -47,7 +47,7 @@ _USUAL_POLL_SECONDS = 30.0
 _REOPENED_AFTER_SECONDS = 1.0
 _WISHED_TTL_SECONDS = 6 * 3600.0
 _USUAL_TTL_SECONDS = 1800.0
-"""Where an upstream states no end of a subscription that can be read."""
+"""For a subscription whose upstream states no readable end."""
 _SHORTEST_RENEWAL_SECONDS = 5.0
 _MOST_PAGES = 20
 _MOST_IN_POLL = 100
@@ -55,6 +55,9 @@ _MOST_QUEUED = 300
 """Notifications of one stream that wait to be stored."""
 _PREFIX: Final = "notifications/events/"
 _EVENT: Final = f"{_PREFIX}event"
+
+_Streams: TypeAlias = dict[int, tuple[dict[str, Json], asyncio.Task[None]]]
+"""By the ID of the type: its arguments, and the task that receives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class EventRelay:
         self._held: dict[int, asyncio.Task[None]] = {}
         """Connection -> the task that receives its events."""
         self._elsewhere: dict[int, float] = {}
-        """Connections that another process has to receive from, and until when."""
+        """Connections of other processes, and the ends of their leases."""
 
     async def run(self) -> None:
         while True:
@@ -137,7 +140,7 @@ class EventRelay:
     async def _receive(self, connection_id: int, slug: str) -> None:
         """Receive for one upstream while this worker has its lease and the connection stays as it is."""
         connection = self._pool.find(slug)
-        streams: dict[int, tuple[dict[str, Json], asyncio.Task[None]]] = {}
+        streams: _Streams = {}
         try:
             while connection is not None and self._pool.find(slug) is connection:
                 await self._list(connection, connection_id)
@@ -145,13 +148,7 @@ class EventRelay:
                 wanted = await database_sync_to_async(_wanted)(connection_id)
                 due = {each.id: each for each in wanted or ()}
                 approved = await database_sync_to_async(_approved)(connection_id)
-                for event_id, (arguments, task) in list(streams.items()):
-                    if approved.get(event_id) != arguments:
-                        task.cancel()
-                    if task.done():
-                        del streams[event_id]
-                        if not task.cancelled():
-                            task.result()
+                _end_streams(streams, approved)
                 for each in due.values():
                     if each.way == "push" and each.id not in streams:
                         following = asyncio.create_task(self._attempt(connection, each, self._stream))
@@ -173,7 +170,7 @@ class EventRelay:
             await asyncio.shield(database_sync_to_async(taking.release)(self._process_id, [connection_id]))
 
     async def _list(self, connection: Connection, connection_id: int) -> None:
-        """Read the types that the upstream offers, where that was long ago."""
+        """Read the types of the upstream, if the last reading is old."""
         if not await database_sync_to_async(_is_list_due)(connection_id):
             return
         listed: list[Json] = []
@@ -201,7 +198,7 @@ class EventRelay:
         wanted: WantedEvent,
         receive: Callable[[Connection, WantedEvent], Awaitable[float]],
     ) -> None:
-        """Receive one type; note why it fails, and leave it alone for a while then."""
+        """Receive one type; after a failure note the reason and pause."""
         postpone = database_sync_to_async(taking.postpone)
         try:
             seconds = await receive(connection, wanted)
@@ -222,7 +219,7 @@ class EventRelay:
             await postpone(self._process_id, wanted.id, seconds)
 
     async def _poll(self, connection: Connection, wanted: WantedEvent) -> float:
-        """Ask for what came since; return the seconds until the next time. Raises HubError, LeaseLost."""
+        """Request new events; return the seconds until the next request. Raises HubError, LeaseLost."""
         params = {**wanted.params(), "maxEvents": _MOST_IN_POLL}
         for _ in range(_MOST_PAGES):
             async with asyncio.timeout(_ASK_SECONDS):
@@ -294,7 +291,7 @@ class EventRelay:
         return max(_SHORTEST_RENEWAL_SECONDS, min(_WISHED_TTL_SECONDS, left) / 2)
 
     async def _leave(self, connection: Connection, connection_id: int) -> None:
-        """End the subscriptions at an upstream that nobody wants any more."""
+        """End the subscriptions without subscribers."""
         for each in await database_sync_to_async(incoming.left)(connection_id):
             await self._unsubscribe(connection, each)
             await database_sync_to_async(incoming.forget)(each.event_id)
@@ -402,6 +399,17 @@ def _bounded(params: dict[str, Json]) -> dict[str, Json]:
     except (ValueError, RecursionError):
         return {}
     return {name: value for name, value in params.items() if name in ("eventId", "name", "cursor")}
+
+
+def _end_streams(streams: _Streams, approved: dict[int, dict[str, Json]]) -> None:
+    """Cancel streams whose approval or arguments changed; drop ended ones, and raise the error of a failed one."""
+    for event_id, (arguments, task) in list(streams.items()):
+        if approved.get(event_id) != arguments:
+            task.cancel()
+        if task.done():
+            del streams[event_id]
+            if not task.cancelled():
+                task.result()
 
 
 def _wanted(connection_id: int) -> list[WantedEvent]:

@@ -124,27 +124,8 @@ def take(
             raise LeaseLost
         source = EventSource.objects.get(pk=row.connection_id)
         validator = _validator(json.canonical(row.approved["payloadSchema"]))
-        batch: dict[str, ReceivedEvent] = {}
-        repeated = refused = 0
-        reason = ""
-        for entry in came[:MOST_IN_BATCH]:
-            try:
-                if isinstance(entry, NotTaken):
-                    raise entry
-                event = _read(row, validator, entry)
-                if event.id_there in batch:
-                    _same(event, batch[event.id_there].data)
-                    repeated += 1
-                else:
-                    batch[event.id_there] = event
-            except NotTaken as error:
-                refused, reason = refused + 1, str(error)
-        for id_there, data in _known(row.name, batch).items():
-            try:
-                _same(batch.pop(id_there), data)
-                repeated += 1
-            except NotTaken as error:
-                refused, reason = refused + 1, str(error)
+        batch, repeated, refusals = _sorted(row, validator, came[:MOST_IN_BATCH])
+        refused = len(refusals)
         room, now = _room(source), timezone.now()
         chosen = list(batch.values())[:room]
         is_paused = len(chosen) < len(batch)
@@ -165,7 +146,7 @@ def take(
             row.refused + refused,
         )
         if refused:
-            row.last_refusal = reason[:300]
+            row.last_refusal = refusals[-1][:300]
             logger.warning("The upstream event %s: %d refused, the last: %s", row.name, refused, row.last_refusal)
         if chosen:
             row.last_received_at = now
@@ -179,6 +160,33 @@ def take(
         if chosen:
             bus.publish(OCCURRED, row.name)
     return Taken(len(chosen), repeated, refused, is_paused)
+
+
+def _sorted(
+    row: UpstreamEvent, validator: schemas.Validator, came: Sequence[Json | NotTaken]
+) -> tuple[dict[str, ReceivedEvent], int, list[str]]:
+    """Return the new events by their IDs there, the number of repeated ones, and the reasons of refusals."""
+    batch: dict[str, ReceivedEvent] = {}
+    repeated, refusals = 0, []
+    for entry in came:
+        try:
+            if isinstance(entry, NotTaken):
+                raise entry
+            event = _read(row, validator, entry)
+            if event.id_there in batch:
+                _same(event, batch[event.id_there].data)
+                repeated += 1
+            else:
+                batch[event.id_there] = event
+        except NotTaken as error:
+            refusals.append(str(error))
+    for id_there, data in _known(row.name, batch).items():
+        try:
+            _same(batch.pop(id_there), data)
+            repeated += 1
+        except NotTaken as error:
+            refusals.append(str(error))
+    return batch, repeated, refusals
 
 
 def postpone(process_id: str | None, event_id: int, seconds: float, problem: str = "") -> None:

@@ -124,13 +124,18 @@ def _call(table: str, values: dict[str, Any]) -> dict[str, Any]:
         found["activity_name"] = "Intent" if table == "envelope" else "Call"
     if table == "envelope":
         return found | {"status_id": _OTHER, "status": "Pending"}
-    is_ok = values.get("status") == "ok"
-    found["status_id"] = _SUCCESS if is_ok else _FAILURE
+    _add_outcome(found, values)
+    return found
+
+
+def _add_outcome(found: dict[str, Any], values: dict[str, Any]) -> None:
+    """Add the status, the error, the times and the trace of a call."""
+    found["status_id"] = _SUCCESS if values.get("status") == "ok" else _FAILURE
     if code := _text(values.get("error_code")):
         found["status_code"] = code
-        api["response"] = {"error": code}
+        found["api"]["response"] = response = {"error": code}
         if isinstance(values.get("jsonrpc_code"), int):
-            api["response"]["code"] = values["jsonrpc_code"]
+            response["code"] = values["jsonrpc_code"]
     if isinstance(values.get("duration_ms"), int):
         found["duration"] = values["duration_ms"]
     for name, column in (("start_time", "started_at"), ("end_time", "finished_at")):
@@ -138,7 +143,6 @@ def _call(table: str, values: dict[str, Any]) -> dict[str, Any]:
             found[name] = moment
     if trace := _text(values.get("trace_id")):
         found["trace"] = {"uid": trace}
-    return found
 
 
 def _is_login(kind: str) -> bool:

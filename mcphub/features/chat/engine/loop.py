@@ -113,41 +113,51 @@ class TurnRun:
                 answer.finish_reason = "length"
             if not answer.calls or answer.finish_reason == "content_filter" or stop_reason is not None:
                 break
-            calls = self._with_ids(answer.calls)
-            client_tools = self._functions.client_tools
-            hub_calls = [call for call in calls if call.name not in client_tools]
-            client_calls = [
-                replace(call, name=self._functions.client_name(call.name)).told()
-                for call in calls
-                if call.name in client_tools
-            ]
-            if hub_calls and client_calls and not self._turn.may_mix_calls:
-                raise self._with_progress(invalid("tools", _MIXED_CALLS))
-            if hub_calls and (full := self._metering.refusal()) is not None:
-                for end in self._ended_by_quota(full, answer.text):
-                    yield end
-                return
-            message = {**_assistant(answer), "tool_calls": [call.wire() for call in calls]}
-            self._keep(message, answer, calls)
-            yield self._add(message)
-            if hub_calls:
-                async with contextlib.aclosing(self._run_calls(hub_calls)) as events:
-                    async for event in events:
-                        yield event
-            if client_calls:
-                yield ClientToolCalls(client_calls, {n: value for n, value in answer.vendor.items() if n != ITEMS})
-                yield self._finished("tool_calls", "approval_required" if self._calls.awaits_approval else None)
-                return
-            if self._calls.awaits_approval:
-                yield self._finished("stop", "approval_required")
-                return
+            async with contextlib.aclosing(self._carry_out(answer)) as events:
+                async for event in events:
+                    yield event
+                    if isinstance(event, TurnFinished):
+                        return
+        yield self._answered(answer, stop_reason)
+
+    async def _carry_out(self, answer: ProviderCompletion) -> AsyncGenerator[TurnEvent, None]:
+        """Make the calls of one answer; a last event `TurnFinished` where the turn ends with them."""
+        calls = self._with_ids(answer.calls)
+        client_tools = self._functions.client_tools
+        hub_calls = [call for call in calls if call.name not in client_tools]
+        client_calls = [
+            replace(call, name=self._functions.client_name(call.name)).told()
+            for call in calls
+            if call.name in client_tools
+        ]
+        if hub_calls and client_calls and not self._turn.may_mix_calls:
+            raise self._with_progress(invalid("tools", _MIXED_CALLS))
+        if hub_calls and (full := self._metering.refusal()) is not None:
+            for end in self._ended_by_quota(full, answer.text):
+                yield end
+            return
+        message = {**_assistant(answer), "tool_calls": [call.wire() for call in calls]}
+        self._keep(message, answer, calls)
+        yield self._add(message)
+        if hub_calls:
+            async with contextlib.aclosing(self._run_calls(hub_calls)) as events:
+                async for event in events:
+                    yield event
+        if client_calls:
+            yield ClientToolCalls(client_calls, {n: value for n, value in answer.vendor.items() if n != ITEMS})
+            yield self._finished("tool_calls", "approval_required" if self._calls.awaits_approval else None)
+        elif self._calls.awaits_approval:
+            yield self._finished("stop", "approval_required")
+
+    def _answered(self, answer: ProviderCompletion, stop_reason: str | None) -> TurnFinished:
+        """Keep the last answer of the turn."""
         reason = answer.finish_reason or "stop"
         if reason == "tool_calls":  # it says so and calls nothing, or was told not to
             reason = "length" if answer.calls else "stop"
         last = _assistant(answer)
         self._keep(last, answer, [])
         self._added.append(last)
-        yield self._finished(reason, stop_reason)
+        return self._finished(reason, stop_reason)
 
     # The model -----------------------------------------------------------------------------------
 
@@ -184,14 +194,8 @@ class TurnRun:
                             yield TextDelta(text)
             except ChatError as error:
                 await self._record_round(model, request, began, answer, error)
-                if not has_output and self._may_send_tools_otherwise(model, error):
-                    answer.clear()
-                    continue
-                may_change = not has_output and not self._calls.made and error.code in _WORTH_ANOTHER
-                if not may_change or len(self._candidates) == 1 or time.monotonic() >= self._turn.ends_at:
+                if has_output or not (self._may_send_tools_otherwise(model, error) or self._may_ask_another(error)):
                     raise
-                logger.warning("%s fails (%s); %s takes over", model.id, error.code, self._candidates[1].id)
-                del self._candidates[0]
                 answer.clear()
                 continue
             except (asyncio.CancelledError, GeneratorExit):  # the provider counts what its client did not stay for
@@ -222,6 +226,15 @@ class TurnRun:
         self._changes += 1
         logger.warning("A provider refuses tools of the turn %s, which are sent otherwise: %s", self._turn.id, words)
         return self._functions.give_way(words, error.param)
+
+    def _may_ask_another(self, error: ChatError) -> bool:
+        """Drop the failed model if another one is left; return whether one is."""
+        may_change = not self._calls.made and error.code in _WORTH_ANOTHER
+        if not may_change or len(self._candidates) == 1 or time.monotonic() >= self._turn.ends_at:
+            return False
+        failed = self._candidates.pop(0)
+        logger.warning("%s fails (%s); %s takes over", failed.id, error.code, self._candidates[0].id)
+        return True
 
     def _may_load_otherwise(self, model: Model, error: ChatError, words: str) -> bool:
         """Change the function that a provider names, else offer three tools: a provider that does not load tools must

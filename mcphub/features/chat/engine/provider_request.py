@@ -66,18 +66,8 @@ class ProviderRequest:
             messages = [{"role": "system", "content": instructions}, *messages]
             body["response_format"] = constrained.response_format(chosen, dialect, may_answer=may_answer)
         elif functions and model.tools:
-            body["tools"] = with_search(functions.wire(dialect)) if offer.is_native else functions.wire(dialect)
-            if not body["tools"]:
-                del body["tools"]
-                choice = _without_functions(choice)
-            elif isinstance(choice, dict) and choice["function"]["name"] in functions.left_out:
-                raise invalid("tool_choice", f"tool_choice names a function that {model.id} does not take.")
-            if "tools" in body and (without_tools or choice != "auto"):
-                body["tool_choice"] = "none" if without_tools else choice
-            is_mixed = bool(functions.tools) and bool(functions.client_tools) and not turn.may_mix_calls
-            parallel = turn.parameters.get("parallel_tool_calls") if model.parallel_tools and not is_mixed else False
-            if parallel is not None and "tools" in body:
-                body["parallel_tool_calls"] = parallel
+            tools = with_search(functions.wire(dialect)) if offer.is_native else functions.wire(dialect)
+            body |= _tool_members(turn, model, functions, tools, "none" if without_tools else choice, demanded=choice)
         if not is_openai:
             if "max_completion_tokens" in body:
                 body.setdefault("max_tokens", body.pop("max_completion_tokens"))
@@ -101,11 +91,26 @@ def speaker(model: Model, offer: ToolOffer) -> str:
     return f"{model.id} {offer.wire.name}" if offer.is_native else model.id
 
 
-def _without_functions(choice: Json) -> Json:
-    """Return the choice where the provider takes none of the tools; raise ChatError where one must be called."""
-    if choice == "required" or isinstance(choice, dict):
-        raise invalid("tool_choice", "tool_choice demands a call, and the provider takes none of the tools.")
-    return "auto"
+def _tool_members(
+    turn: Turn, model: Model, functions: Functions, tools: Json, choice: Json, *, demanded: Json
+) -> dict[str, Json]:
+    """Return the members of a request with these tools; `demanded` is the client's choice, even where the turn makes
+    another. Raise ChatError where the provider takes none of the tools of which one must be called.
+    """
+    if not tools:
+        if demanded == "required" or isinstance(demanded, dict):
+            raise invalid("tool_choice", "tool_choice demands a call, and the provider takes none of the tools.")
+        return {}
+    if isinstance(demanded, dict) and demanded["function"]["name"] in functions.left_out:
+        raise invalid("tool_choice", f"tool_choice names a function that {model.id} does not take.")
+    members: dict[str, Json] = {"tools": tools}
+    if choice != "auto":
+        members["tool_choice"] = choice
+    is_mixed = bool(functions.tools) and bool(functions.client_tools) and not turn.may_mix_calls
+    parallel = turn.parameters.get("parallel_tool_calls") if model.parallel_tools and not is_mixed else False
+    if parallel is not None:
+        members["parallel_tool_calls"] = parallel
+    return members
 
 
 def _tool_choice(turn: Turn, functions: Functions, *, is_first: bool) -> Json:

@@ -54,10 +54,7 @@ def draft_of(name: str, entry: Any, asked: Mapping[str, AskedValue], folder: str
     if isinstance(kind := entry.get("type"), str) and kind in _INSIDE:
         raise DraftRefused(f"it is a part of the client ({kind}), and no server.")
     command, words = _command(entry, notes)
-    environment = _texts(entry, "env", "environment", "envs")
-    for member in ("env_vars", "env_keys"):
-        if entry.get(member):
-            environment |= {each: f"${{{each}}}" for each in _names(entry[member], member)}
+    environment = _environment(entry)
     for member in ("envFile", "env_file"):
         if file := entry.get(member):
             notes.append(
@@ -72,10 +69,7 @@ def draft_of(name: str, entry: Any, asked: Mapping[str, AskedValue], folder: str
         notes.append("The bridge mcp-remote is left out: the hub connects to the address itself.")
         return _remote(name, entry, bridge.url, bridge.headers, bridge.transport, environment, asked, notes)
     url = next((entry[each] for each in _ADDRESSES if entry.get(each)), "")
-    kind = entry.get("type", entry.get("transport", entry.get("transportType", "")))
-    kind = kind.lower() if isinstance(kind, str) else ""
-    if kind and kind not in _LOCAL | _SSE | _HTTP:
-        raise DraftRefused(f"type: the hub does not speak {kind[:40]!r}. It speaks stdio, sse and streamable-http.")
+    kind = _transport(entry)
     if command and (kind in _LOCAL or not url):
         return _local(name, entry, command, words, PlaceholderReader(asked, environment, folder), environment, notes)
     if not url:
@@ -83,16 +77,37 @@ def draft_of(name: str, entry: Any, asked: Mapping[str, AskedValue], folder: str
     if not isinstance(url, str) or not url.lower().startswith(("http://", "https://", "$", "{", "<")):
         raise DraftRefused("url: it must be an address that begins with https:// or http://.")
     is_sse = kind in _SSE or (not kind and not entry.get("httpUrl") and re.search(r"/sse/?(\?|\Z)", url) is not None)
+    if entry.get("oauth") or entry.get("auth"):
+        notes.append("The client signs in to it; the hub does not. Give it a token in a header, if it takes one.")
+    transport = spec.SSE if is_sse else spec.STREAMABLE_HTTP
+    return _remote(name, entry, url, _headers(entry), transport, environment, asked, notes)
+
+
+def _transport(entry: dict[str, Any]) -> str:
+    """Return the transport in lower case; empty where the entry names none."""
+    kind = entry.get("type", entry.get("transport", entry.get("transportType", "")))
+    kind = kind.lower() if isinstance(kind, str) else ""
+    if kind and kind not in _LOCAL | _SSE | _HTTP:
+        raise DraftRefused(f"type: the hub does not speak {kind[:40]!r}. It speaks stdio, sse and streamable-http.")
+    return kind
+
+
+def _environment(entry: dict[str, Any]) -> dict[str, str]:
+    environment = _texts(entry, "env", "environment", "envs")
+    for member in ("env_vars", "env_keys"):
+        if entry.get(member):
+            environment |= {each: f"${{{each}}}" for each in _names(entry[member], member)}
+    return environment
+
+
+def _headers(entry: dict[str, Any]) -> dict[str, str]:
     headers = _texts(entry, "headers", "http_headers", "requestInit", "requestOptions")
     headers |= {header: f"${{{each}}}" for header, each in _texts(entry, "env_http_headers").items()}
     if isinstance(variable := entry.get("bearer_token_env_var"), str) and variable:
         headers["Authorization"] = f"Bearer ${{{variable}}}"
     if isinstance(token := entry.get("bearer_token"), str) and token:
         headers["Authorization"] = f"Bearer {token}"
-    if entry.get("oauth") or entry.get("auth"):
-        notes.append("The client signs in to it; the hub does not. Give it a token in a header, if it takes one.")
-    transport = spec.SSE if is_sse else spec.STREAMABLE_HTTP
-    return _remote(name, entry, url, headers, transport, environment, asked, notes)
+    return headers
 
 
 def _flat(entry: dict[str, Any]) -> dict[str, Any]:
