@@ -116,6 +116,10 @@ def test_a_filter_beside_a_time_reads_no_calls_of_other_times(days, name):
     if index == "invocation_by_code":
         with connection.cursor() as cursor:
             cursor.execute("DROP INDEX invocation_errors")
+    if connection.vendor == "postgresql" and name in BESIDE_A_TIME:  # on a table this small the key costs as little
+        with connection.cursor() as cursor:
+            key = "indexrelid = 'invocations_mcptoolinvocation_pkey'::regclass"
+            cursor.execute(f"UPDATE pg_index SET indisvalid = false WHERE {key}")
     filterset = CallFilters({name: value, **SECOND_DAY}, queryset=McpToolInvocation.objects.order_by("-id"))
     filterset.request = ASKED_BY_AN_AUDITOR
     rows = filterset.qs

@@ -198,7 +198,7 @@ def try_target(row: ShippingTarget) -> str:
 
 
 @dataclass
-class Running:
+class ShippedTarget:
     """A target that is shipped to, and its thread."""
 
     fingerprint: tuple[object, ...]
@@ -206,7 +206,7 @@ class Running:
     thread: threading.Thread
 
 
-def follow(running: dict[int, Running], say: Say) -> None:
+def follow(running: dict[int, ShippedTarget], say: Say) -> None:
     """Follow the rows: an edited destination is restarted at its position."""
     rows = {row.pk: row for row in ShippingTarget.objects.filter(enabled=True)}
     for pk, each in list(running.items()):
@@ -221,5 +221,5 @@ def follow(running: dict[int, Running], say: Say) -> None:
             thread = threading.Thread(
                 target=TargetShipping(row, say).run, args=[ending], name=f"mcphub-ship-{row.name}", daemon=True
             )
-            running[pk] = Running(fingerprint(row), ending, thread)
+            running[pk] = ShippedTarget(fingerprint(row), ending, thread)
             thread.start()

@@ -25,12 +25,12 @@ def _work() -> int:
 
     from invocations.chain.process import say
     from mcphub.features.audit_export import service
-    from mcphub.features.audit_export.delivering import Running, follow
+    from mcphub.features.audit_export.delivering import ShippedTarget, follow
     from sessions_app.kit.database import Dedicated
 
     database = Dedicated()
     lease = service.lease_on(database)
-    running: dict[int, Running] = {}
+    running: dict[int, ShippedTarget] = {}
     failures: tuple[type[Exception], ...] = (Error, OSError, *service.raw_errors())
     while True:
         try:
