@@ -46,8 +46,8 @@ class EventUpstream:
 
     types: list[dict[str, Any]]
     logs: dict[str, list[Any]] = field(default_factory=dict)
-    asked: set[str] = field(default_factory=set)
-    """Types that requests for events named."""
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    """Methods and types of the requests for events."""
     open: list[Any] = field(default_factory=list)
     """Arguments of the streams that are open."""
     arguments: list[Any] = field(default_factory=list)
@@ -134,7 +134,7 @@ class EventUpstream:
         if refusal := self.refusal(params):
             return refusal
         log, cursor = self.logs.setdefault(log_name(params["name"], params["arguments"]), []), params["cursor"]
-        self.asked.add(params["name"])
+        self.asked.append(("events/poll", params["name"]))
         begins = len(log) if cursor is None else int(cursor)
         ends = begins + int(params.get("maxEvents", 50))
         found = {"events": log[begins:ends], "cursor": str(min(ends, len(log))), "truncated": False}
@@ -145,7 +145,7 @@ class EventUpstream:
         params = asked["params"]
         log = self.logs.setdefault(log_name(params["name"], params["arguments"]), [])
         self.arguments.append(params["arguments"])
-        self.asked.add(params["name"])
+        self.asked.append(("events/stream", params["name"]))
         at = len(log) if params["cursor"] is None else int(params["cursor"])
         handler.send_response(200)
         handler.send_header("content-type", "text/event-stream")
