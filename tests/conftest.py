@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils import translation
 from hypothesis import HealthCheck, Phase, settings
 
-from tests import costs, in_process, left_out, programs, template
+from tests import costs, hanging, in_process, left_out, programs, template
 from tests.committed import Rows
 
 HERE = Path(__file__).parent
@@ -67,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "heavy: needs a download of hundreds of MB; `make rigs SHORT=1` leaves it out")
     config.pluginmanager.register(programs.Watch())
+    config.pluginmanager.register(hanging.Watch())
     config.pluginmanager.register(in_process)
     config.pluginmanager.register(left_out.Summary())
 
