@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -155,7 +155,7 @@ class _Registry(BaseHTTPRequestHandler):
 @pytest.fixture
 def address(settings: Any) -> Iterator[str]:
     settings.MCPHUB_EGRESS_ALLOW = ("127.0.0.1",)
-    with HTTPServer(("127.0.0.1", 0), _Registry) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Registry) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"

@@ -136,6 +136,7 @@ def answering(answer: bytes | None) -> Iterator[int]:
         yield free_port()
         return
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True  # a connection that brings no request is not waited for
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -54,7 +54,8 @@ class CallbackReceiver:
         self.certificate = self.folder / "receiver.pem"
         self.certificate.write_text(pem)
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        # A handshake belongs to the thread of its request: one that does not come must not hold those that do.
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.url = f"https://127.0.0.1:{self._server.server_address[1]}/hook/secret-path"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
