@@ -19,9 +19,9 @@ from mcphub.process import runtime
 from mcphub.server import failures
 from mcphub.server.exchange import HttpRequest
 from mcphub.transports import checked_headers, refused
-from mcphub.transports.checked_headers import CheckedHeaders
+from mcphub.transports.checked_headers import HeaderVerdict
 from sessions_app import endpoints
-from sessions_app.caller import ANONYMOUS, Caller
+from sessions_app.caller import ANONYMOUS, Caller, Keys
 from sessions_app.kit import decoding, tracing
 from sessions_app.kit.places import NoPlace, RequestTurn, current_turn
 from sessions_app.protocol import envelope, errors, json, jsonrpc, revisions
@@ -61,7 +61,7 @@ class HubConsumer(AsyncConsumer):
     configuration: Configuration
     """As it was when the request came."""
     headers: envelope.RoutingHeaders
-    checked: CheckedHeaders | None = None
+    verdict: HeaderVerdict | None = None
     """None until the headers have let the request in."""
     caller: Caller
     message: Json = None
@@ -85,12 +85,12 @@ class HubConsumer(AsyncConsumer):
             self.headers = envelope.collect(scope["headers"])
             self.hub = runtime.current() or await runtime.ensure()
             self.configuration = self.hub.configuration
-            self.checked = found = checked_headers.check(self.headers)
-            if scope["method"] == "OPTIONS" and found.verdict.origin is not None:
+            self.verdict = verdict = checked_headers.check(self.headers)
+            if scope["method"] == "OPTIONS" and verdict.origin is not None:
                 await self.respond(204, b"", self._preflight())
                 return
             if self.needs_caller:
-                caller = await self._authenticate(found)
+                caller = await self._authenticate(verdict)
                 self.caller = self._at_address(caller) if "mcphub.workspace" in scope else caller
             if scope["method"] not in self.allowed_methods:
                 raise MethodNotAllowed(f"Use {' or '.join(self.allowed_methods)} here.")
@@ -118,19 +118,20 @@ class HubConsumer(AsyncConsumer):
 
     # In ------------------------------------------------------------------------------------------
 
-    async def _authenticate(self, found: CheckedHeaders) -> Caller:
-        if found.digest is not None:
+    async def _authenticate(self, verdict: HeaderVerdict) -> Caller:
+        digest = Keys.digest(self.headers.authorization)
+        if digest is not None:
             caller = (
-                self.configuration.keys.find(found.digest)
-                or await self._made_just_now(found.digest)
-                or await self._signed_in(found.digest)
+                self.configuration.keys.find(digest)
+                or await self._made_just_now(digest)
+                or await self._signed_in(digest)
             )
         elif settings.MCPHUB_ALLOW_ANONYMOUS and self.headers.authorization is None:
             caller = ANONYMOUS
         else:
             return self.configuration.keys.caller(self.headers.authorization)  # which says what is wrong
-        if not found.is_kept:
-            checked_headers.keep(found)
+        if not verdict.is_kept:
+            checked_headers.keep(self.headers, verdict)
         return caller
 
     def _at_address(self, caller: Caller) -> Caller:
@@ -210,7 +211,7 @@ class HubConsumer(AsyncConsumer):
 
     async def read_json(self) -> Json:
         """Read a JSON body; raise UnsupportedMediaType, ParseError, ServerBusy, or as `read_body`."""
-        if self.checked is None or not self.checked.verdict.is_json:
+        if self.verdict is None or not self.verdict.is_json:
             raise UnsupportedMediaType
         raw = await self.read_body()
         principal = self.caller.principal
@@ -317,7 +318,7 @@ class HubConsumer(AsyncConsumer):
         return hints
 
     def _cors(self) -> Headers:
-        origin = self.checked.verdict.origin if self.checked is not None else None
+        origin = self.verdict.origin if self.verdict is not None else None
         if origin is None:
             return ()
         return (

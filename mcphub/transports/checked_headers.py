@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-from sessions_app.caller import Keys
 from sessions_app.kit.addresses import own_names
 from sessions_app.protocol import envelope, revisions
 from sessions_app.protocol.errors import Forbidden, InvalidRequest, MisdirectedRequest
@@ -24,7 +23,7 @@ _LARGEST_KEPT = 1024
 """Characters of the headers that decide; a verdict on longer ones is made anew each time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HeaderVerdict:
     """The verdict on the headers that a client repeats. Host and Origin were let in."""
 
@@ -34,39 +33,27 @@ class HeaderVerdict:
     """Whether the client takes JSON and event streams."""
     origin: bytes | None
     """Of a browser's page that may call, for the headers of the answer."""
+    is_kept: bool = False
 
 
 _Key = tuple[str | None, str | None, str | None, str | None, str | None]
 _kept: dict[_Key, HeaderVerdict] = {}
 
 
-class CheckedHeaders:
-    """The headers of one request, which have let it in."""
-
-    __slots__ = ("digest", "headers", "is_kept", "verdict")
-
-    def __init__(self, headers: envelope.RoutingHeaders, verdict: HeaderVerdict, *, is_kept: bool) -> None:
-        self.headers = headers
-        self.verdict = verdict
-        self.digest = Keys.digest(headers.authorization)
-        """Of the bearer key; None where there is none that can be read."""
-        self.is_kept = is_kept
-
-
-def check(headers: envelope.RoutingHeaders) -> CheckedHeaders:
+def check(headers: envelope.RoutingHeaders) -> HeaderVerdict:
     """Check Host and Origin; raise InvalidRequest, MisdirectedRequest or Forbidden."""
     known = _kept.get(_key(headers)) if "host" not in headers.duplicates else None
-    return CheckedHeaders(headers, known or _judge(headers), is_kept=known is not None)
+    return known or _judge(headers)
 
 
-def keep(checked: CheckedHeaders) -> None:
+def keep(headers: envelope.RoutingHeaders, verdict: HeaderVerdict) -> None:
     """Remember a verdict; only for callers that are known, or strangers would fill the memory."""
-    key = _key(checked.headers)
+    key = _key(headers)
     if sum(len(value) for value in key if value is not None) <= _LARGEST_KEPT:
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
-        _kept[key] = checked.verdict
-        checked.is_kept = True
+        _kept[key] = verdict
+        verdict.is_kept = True
 
 
 def _key(headers: envelope.RoutingHeaders) -> _Key:

@@ -42,10 +42,10 @@ class StreamableHttpEndpoint(HubConsumer):
 
     def handle(self) -> Awaitable[None]:
         method = self.scope["method"]
-        assert self.checked is not None
+        assert self.verdict is not None
         if "mcphub.toolset" in self.scope:
             self.selection()
-        if self.checked.verdict.is_stateless:
+        if self.verdict.is_stateless:
             if method != "POST":
                 self.allowed_methods = ("POST",)  # type: ignore[misc]
                 raise MethodNotAllowed("This protocol version takes POST only. Use subscriptions/listen to listen.")
@@ -58,8 +58,8 @@ class StreamableHttpEndpoint(HubConsumer):
 
     def _read(self) -> Awaitable[Json]:
         """Return the decoded body of a POST that takes the answers we give."""
-        assert self.checked is not None
-        if not self.checked.verdict.accepts:
+        assert self.verdict is not None
+        if not self.verdict.accepts:
             raise NotAcceptable
         return self.read_message()
 
