@@ -236,17 +236,19 @@ def _start_seconds(where: HubPlace) -> float:
 
 def before(bench: Bench, place: Place, earlier: HubPlace) -> None:
     """This hub against an earlier one, both on SQLite: what the changes between them cost."""
-    part = "before"
+    part, current = "before", place.hub("sqlite")
     earlier.furnish()
-    with hub("now", place.hub("sqlite")) as now, hub("before", earlier) as then:
+    with hub("now", current) as now, hub("before", earlier) as then:
         for tool, kind in ((RECORDED, "recorded"), (READ_ONLY, "read-only")):
             pair = [server.with_tool(f"{server.name}, {kind}", tool) for server in (now, then)]
-            for clients in (1, 32):
+            for clients in (1, 32, 256):
                 found = bench.turns(part, pair, clients)
                 what = f"now / before, {kind}, {_clients(clients)}"
                 bench.compare(part, what, found[pair[0].name], found[pair[1].name], 0.97)
         for server in (now, then):
             bench.limit(part, f"resident after it, {server.name}", [server.resident_kib() / 1024], None, "MiB")
+    pairs = [(_start_seconds(current), _start_seconds(earlier)) for _ in range(bench.rounds)]
+    bench.limit(part, "start on an existing database, now / before", [ours / its for ours, its in pairs], 1.0)
 
 
 def postgres(bench: Bench, place: Place) -> None:
