@@ -248,7 +248,7 @@ def before(bench: Bench, place: Place, earlier: HubPlace) -> None:
         for server in (now, then):
             bench.limit(part, f"resident after it, {server.name}", [server.resident_kib() / 1024], None, "MiB")
     pairs = [(_start_seconds(current), _start_seconds(earlier)) for _ in range(bench.rounds)]
-    bench.limit(part, "start on an existing database, now / before", [ours / its for ours, its in pairs], 1.0)
+    bench.limit(part, "start on an existing database, now / before", [ours / its for ours, its in pairs], 1.0, "×")
 
 
 def postgres(bench: Bench, place: Place) -> None:
