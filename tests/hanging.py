@@ -54,7 +54,7 @@ def show_stacks(stream: TextIO) -> None:
 
 def tasks() -> list[asyncio.Task[Any]]:
     """Return the tasks of all event loops that are not done; `asyncio.all_tasks` has those of one."""
-    # By their types: what is asked for its class may be lazy, and run code of a hanging test.
+    # Not by isinstance(), which asks a lazy object for its class, and so runs code of the hanging test.
     held = [thing for thing in gc.get_objects() if issubclass(type(thing), asyncio.Task)]
     return [task for task in held if not task.done()]
 

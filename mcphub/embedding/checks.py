@@ -1,4 +1,4 @@
-"""What a host project lacks, or has otherwise than the hub needs, with the line to write. For `manage.py check`."""
+"""Checks of a host project for `manage.py check`: missing or unfitting settings, each with the line to write."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def times(**_: object) -> list[CheckMessage]:
 
 @register()
 def server(**_: object) -> list[CheckMessage]:
-    """Read the text of the host's ASGI module: to import it would start what it starts."""
+    """Read the text of the host's ASGI module, since an import would start the host's own work."""
     from mcphub.embedding.mounting import prefix
 
     try:

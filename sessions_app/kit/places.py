@@ -131,8 +131,6 @@ class Turns(Places):
         self._in_a_row = 0
         """Requests of the newest caller since one of another; 0: as many as make it alone."""
         self._next_look: asyncio.TimerHandle | None = None
-        self._reclaims_from = 0.0
-        """On the clock of the loop: until then a request that comes to wait looks at no others."""
         self.most_of_caller = most
 
     def begin_at_once(self, caller: str) -> RequestTurn | None:
@@ -150,12 +148,9 @@ class Turns(Places):
 
     async def begin(self, caller: str) -> RequestTurn:
         """Wait for a turn. Raises NoPlace."""
-        loop = asyncio.get_running_loop()
-        if (now := loop.time()) >= self._reclaims_from:
-            self._reclaims_from = now + _RECLAIM_SECONDS
-            self._reclaim()
+        self._reclaim()
         if self._next_look is None:
-            self._next_look = loop.call_later(_LOOK_SECONDS, self.look)
+            self._next_look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self.look)
         await self.take(caller)
         turn = RequestTurn(caller)
         self._turns[turn] = None
@@ -193,8 +188,6 @@ class Turns(Places):
 
 
 _LOOK_SECONDS = 0.02
-_RECLAIM_SECONDS = 0.002
-"""A look at all places costs a tenth of a call, and of a flood each request would take one."""
 _MOST_LOOKS = 10
 _ALONE_AFTER = 512
 current_turn: ContextVar[RequestTurn | None] = ContextVar("current_turn", default=None)

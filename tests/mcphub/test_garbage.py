@@ -29,7 +29,7 @@ class Cycle:
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """What is made grows the process: nothing fits into what tests before held."""
+    """Leave no free memory of earlier tests, so that a large object grows the process."""
     gc.collect()
     garbage._give_back()
     gc.disable()
@@ -72,7 +72,7 @@ def test_names_and_words_of_a_refusal_are_bounded() -> None:
 
 
 def test_a_collection_gives_the_system_back_what_malloc_holds_free() -> None:
-    garbage._give_back()  # as above
+    garbage._give_back()  # as `uncollected` does
     watch = GarbageWatch()
     pieces = [bytes(600 + number % 3000) for number in range(100_000)]  # each too large for Python's own allocator
     between = pieces[::7]

@@ -1,4 +1,4 @@
-"""Access reviews: who may call what when one began, and for each grant whether it is kept or taken away."""
+"""Access reviews: the grants at the beginning of a review, each with the decision to keep it or take it away."""
 
 from __future__ import annotations
 
